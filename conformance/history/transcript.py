@@ -1,0 +1,149 @@
+"""Transcripts: a history as NDJSON, one header line and one line an event.
+
+    {"transcript": 1, "protocol": 2, "scenario": ..., "seed": ...}
+    {"seq": 0, "t": 0.01, "conn": "ada", "dir": "client" | "agent" | "control", "msg": {...}}
+
+`msg` is the JSON of a message or the fields of a control event; `raw` (text) or `raw64` (base64) stands for a line that is not exactly
+the JSON of a message. Lines with only `t`, `dir` and `msg` are read too: `conn` is then "client", `seq` counts by itself.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from conformance.history.events import Direction, Event, History
+from conformance.history.redaction import Redactor
+from conformance.wire import Envelope, Kind, envelope_of, read_envelope
+
+DEFAULT_CONNECTION = "client"
+
+
+class TranscriptError(Exception):
+    """The file is no transcript. Says what is wrong, where (path:line), and what to do."""
+
+
+def line_of(event: Event, redactor: Redactor) -> dict[str, Any]:
+    """The JSON line that stands for `event`, secrets masked."""
+    line: dict[str, Any] = {"seq": event.seq, "t": event.t, "conn": event.conn, "dir": event.dir}
+    envelope = event.envelope
+    if envelope is None:
+        line["msg"] = redactor.value(dict(event.control or {}))
+    elif envelope.raw is None:
+        line["msg"] = redactor.value(envelope.message)
+    else:
+        try:
+            line["raw"] = redactor.text(envelope.raw.decode("utf-8"))
+        except UnicodeDecodeError:
+            line["raw64"] = base64.b64encode(envelope.raw).decode("ascii")
+        if envelope.kind is Kind.TOO_LONG:
+            line["cut"] = envelope.length
+        elif envelope.flaws and envelope.flaws[-1] == NO_NEWLINE:
+            line["unfinished"] = True
+    return line
+
+
+NO_NEWLINE = "no newline at the end"
+
+
+def read_transcript(path: Path) -> History:
+    """The history in the file; what cannot be read of its end is told in `flaws`.
+
+    Raises TranscriptError where the file is missing, empty, of another format or broken before its last line.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise TranscriptError(f"{path}: {error.strerror or error}; give the path of a transcript (.ndjson)") from None
+    lines = _lines(data)
+    number, first = next(lines, (0, b""))
+    if not first:
+        raise TranscriptError(f"{path}: the file is empty; a transcript begins with a line {{\"transcript\": 1, ...}}")
+    header = _json(first)
+    if not isinstance(header, dict) or "transcript" not in header:
+        raise TranscriptError(
+            f"{path}:{number}: this is no transcript: its first line must be {{\"transcript\": 1, \"protocol\": 2, ...}}; "
+            "`acp-conformance run --report DIR` and `tap` write such files"
+        )
+    if header["transcript"] != 1:
+        raise TranscriptError(f"{path}:{number}: transcript format {header['transcript']!r} is not known; this version reads format 1")
+    history = History(header)
+    broken: tuple[int, str] | None = None
+    for number, text in lines:
+        if broken is not None:
+            raise TranscriptError(f"{path}:{broken[0]}: {broken[1]}; mend or remove that line")
+        try:
+            history.events.append(_event(text, len(history.events), history.events[-1].t if history.events else 0.0))
+        except ValueError as error:
+            broken = (number, str(error))
+    if broken is not None:
+        history.flaws.append(f"line {broken[0]}, the last one, is cut off or broken and was left out: {broken[1]}")
+    return history
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    start, number = 0, 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        number += 1
+        line = data[start:end].strip()
+        if line:
+            yield number, line
+        start = end + 1
+
+
+def _json(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _event(text: bytes, seq: int, earlier: float) -> Event:
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON ({error})") from None
+    if not isinstance(line, dict):
+        raise ValueError("not an object; each line holds one event")
+    direction = line.get("dir")
+    if direction not in ("client", "agent", "control"):
+        raise ValueError(f'"dir" is {direction!r}; it must be "client", "agent" or "control"')
+    t = line.get("t", earlier)
+    if isinstance(t, bool) or not isinstance(t, int | float):
+        raise ValueError(f'"t" is {t!r}; it must be a number of seconds')
+    conn = line.get("conn", "" if direction == "control" else DEFAULT_CONNECTION)
+    if not isinstance(conn, str):
+        raise ValueError(f'"conn" is {conn!r}; it must be a string')
+    if direction == "control":
+        control = line.get("msg")
+        if not isinstance(control, dict):
+            raise ValueError('a control event needs an object as "msg"')
+        return Event(seq, float(t), conn, "control", None, control)
+    return Event(seq, float(t), conn, cast(Direction, direction), _envelope(line), None)
+
+
+def _envelope(line: dict[str, Any]) -> Envelope:
+    if "raw" in line or "raw64" in line:
+        raw = _raw(line)
+        if isinstance(cut := line.get("cut"), int):
+            return Envelope(Kind.TOO_LONG, None, raw, ("longer than the limit",), cut)
+        envelope = read_envelope(raw)
+        if line.get("unfinished") is True:
+            return Envelope(envelope.kind, envelope.message, raw, (*envelope.flaws, NO_NEWLINE), len(raw))
+        return envelope
+    if "msg" not in line:
+        raise ValueError('an event needs "msg", "raw" or "raw64"')
+    return envelope_of(line["msg"])
+
+
+def _raw(line: dict[str, Any]) -> bytes:
+    if isinstance(text := line.get("raw"), str):
+        return text.encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(str(line.get("raw64")), validate=True)
+    except binascii.Error:
+        raise ValueError('"raw64" is not base64') from None

@@ -1,0 +1,54 @@
+"""The oracle: every rule over one conversation. A rule that breaks is told with its traceback and harms no other."""
+
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from conformance.conversation import Conversation, read
+from conformance.history import History
+from conformance.rules.registry import RULES, Exercised, Finding, NotApplicable, Rule
+
+MOST_FINDINGS = 50  # of one rule in one history; the rest is counted
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one rule found in one history. `broken` is the traceback of a rule that failed itself."""
+
+    exercised: bool
+    findings: tuple[Finding, ...] = ()
+    omitted: int = 0
+    not_applicable: str | None = None
+    broken: str | None = None
+
+
+Judgement = dict[str, Outcome]
+"""Rule id -> outcome, for every rule that was asked."""
+
+
+def judge(history: History, rules: Iterable[Rule] | None = None) -> Judgement:
+    """Decides `rules` (all by default) from the history alone."""
+    conversation = read(history)
+    return {rule.id: decide(rule, conversation) for rule in (RULES.values() if rules is None else rules)}
+
+
+def decide(rule: Rule, conversation: Conversation) -> Outcome:
+    exercised, omitted = False, 0
+    findings: list[Finding] = []
+    reasons: list[str] = []
+    try:
+        for thing in conversation.each(rule.scope):
+            for said in rule.decide(thing):
+                if isinstance(said, Finding):
+                    exercised = True
+                    if len(findings) < MOST_FINDINGS:
+                        findings.append(said)
+                    else:
+                        omitted += 1
+                elif isinstance(said, Exercised):
+                    exercised = True
+                elif isinstance(said, NotApplicable):
+                    reasons.append(said.reason)
+    except Exception:  # a rule's own bug must not cost the other verdicts
+        return Outcome(exercised, tuple(findings), omitted, None, traceback.format_exc(limit=-6))
+    return Outcome(exercised, tuple(findings), omitted, reasons[0] if reasons and not exercised else None)
