@@ -1,0 +1,51 @@
+"""A history read once, in one linear pass, into the protocol's own terms."""
+
+from conformance.conversation.facts import (
+    BUSY,
+    FINAL_STATUSES,
+    KNOWN_STOP_REASONS,
+    MESSAGE_KINDS,
+    STANDARD_STATES,
+    Message,
+    ModelRequest,
+    Permission,
+    Replay,
+    Request,
+    State,
+    Terminal,
+    ToolCall,
+    ToolStep,
+    Update,
+    Work,
+    text_after,
+    text_of_blocks,
+)
+from conformance.conversation.reader import read
+from conformance.conversation.sessions import Connection, Conversation, Session, Submission, View
+
+__all__ = [
+    "BUSY",
+    "FINAL_STATUSES",
+    "KNOWN_STOP_REASONS",
+    "MESSAGE_KINDS",
+    "STANDARD_STATES",
+    "Connection",
+    "Conversation",
+    "Message",
+    "ModelRequest",
+    "Permission",
+    "Replay",
+    "Request",
+    "Session",
+    "State",
+    "Submission",
+    "Terminal",
+    "ToolCall",
+    "ToolStep",
+    "Update",
+    "View",
+    "Work",
+    "read",
+    "text_after",
+    "text_of_blocks",
+]

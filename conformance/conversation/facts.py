@@ -1,0 +1,396 @@
+"""The protocol's own terms, as facts read from a history: requests, updates, messages, works, replays, tool calls, permissions.
+
+Each names the events it stands on. Nothing here judges; what several rules need to know of the traffic is said here once.
+Filled by `conformance.conversation.reader` in one pass and not changed after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from conformance.history import Event
+
+if TYPE_CHECKING:
+    from conformance.conversation.sessions import Connection, View
+
+BUSY: Final = ("running", "requires_action")
+STANDARD_STATES: Final = ("running", "idle", "requires_action")
+KNOWN_STOP_REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
+FINAL_STATUSES: Final = ("completed", "failed", "cancelled")
+MESSAGE_KINDS: Final = {
+    "user_message": "user",
+    "user_message_chunk": "user",
+    "agent_message": "agent",
+    "agent_message_chunk": "agent",
+    "agent_thought": "thought",
+    "agent_thought_chunk": "thought",
+}
+"""Update kind -> kind of the message it is about (schema SessionUpdate)."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A request of either side with all that answered it. `id` may be of any JSON type: rules judge that."""
+
+    event: Event
+    connection: Connection
+    by: Literal["client", "agent"]
+    id: Any
+    method: str
+    params: Any
+    response: Event | None = None
+    later_responses: list[Event] = field(default_factory=list)
+    cancels: list[Event] = field(default_factory=list)  # $/cancel_request of the sender that names it
+    shares_id: bool = False  # its id was still pending in this direction when it was sent
+
+    @property
+    def seq(self) -> int:
+        return self.event.seq
+
+    @property
+    def result(self) -> Any:
+        """The result of a success response; None where there is none (and where the result is null: see `succeeded`)."""
+        return self.response.message.get("result") if self.response is not None else None
+
+    @property
+    def error(self) -> Any:
+        """The error of an error response, as it came; None where there is none."""
+        return self.response.message.get("error") if self.response is not None else None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.response is not None and "error" not in self.response.message
+
+    @property
+    def failed(self) -> bool:
+        return self.response is not None and "error" in self.response.message
+
+    @property
+    def error_code(self) -> int | None:
+        error = self.error
+        code = error.get("code") if isinstance(error, dict) else None
+        return code if isinstance(code, int) and not isinstance(code, bool) else None
+
+    @property
+    def session_id(self) -> str | None:
+        session = self.params.get("sessionId") if isinstance(self.params, dict) else None
+        return session if isinstance(session, str) else None
+
+    @property
+    def answered_at(self) -> float:
+        """The position of the response; infinity where there is none."""
+        return self.response.seq if self.response is not None else float("inf")
+
+
+@dataclass(slots=True, eq=False)
+class Update:
+    """One session/update notification as one connection saw it. `kind` is "" and `body` {} where they are malformed."""
+
+    event: Event
+    view: View
+    kind: str
+    body: dict[str, Any]
+    work: Work | None  # the foreground work that was open when it arrived; an idle that ends a work is of that work
+    replay: Replay | None  # the first resume of the session that was pending on that connection when it arrived
+
+    @property
+    def seq(self) -> int:
+        return self.event.seq
+
+    @property
+    def message_id(self) -> str | None:
+        identifier = self.body.get("messageId")
+        return identifier if isinstance(identifier, str) else None
+
+    @property
+    def is_chunk(self) -> bool:
+        return self.kind.endswith("_chunk")
+
+    @property
+    def sets_content(self) -> bool:
+        """A whole-message update that says what the content is: an array, or null, which clears it."""
+        return not self.is_chunk and "content" in self.body
+
+    @property
+    def text(self) -> str:
+        """The text of its content blocks, joined; chunks have one block, whole updates an array."""
+        return text_of_blocks(self.body.get("content"))
+
+
+def text_of_blocks(content: Any) -> str:
+    """The text of one content block or an array of them; other blocks count as nothing."""
+    blocks = content if isinstance(content, list) else [content]
+    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def text_after(updates: list[Update]) -> str:
+    """The text of a message after these upserts and chunks in order (schema UserMessage: a whole update replaces, a chunk appends)."""
+    parts: list[str] = []
+    for update in updates:
+        if update.is_chunk:
+            parts.append(update.text)
+        elif update.sets_content:
+            parts = [update.text]
+    return "".join(parts)
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """One message as one connection saw it: all updates that carry its id, in order, live and replayed."""
+
+    kind: str  # "user" | "agent" | "thought"
+    id: str
+    view: View
+    updates: list[Update] = field(default_factory=list)
+
+    @property
+    def first(self) -> Update:
+        return self.updates[0]
+
+    @property
+    def live(self) -> list[Update]:
+        """Its updates that are no replay (see `View.is_replayed`)."""
+        return [update for update in self.updates if not self.view.is_replayed(update)]
+
+    def within(self, replay: Replay) -> list[Update]:
+        return [update for update in self.updates if replay.holds(update) and self.view.is_replayed(update)]
+
+    @property
+    def live_text(self) -> str:
+        return text_after(self.live)
+
+    @property
+    def has_content(self) -> bool:
+        return any(update.is_chunk or update.sets_content for update in self.updates)
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """One state_update. `before` is the last standard state that this connection was told (idle at first, None where it cannot know)."""
+
+    update: Update
+    value: str
+    before: str | None
+
+    @property
+    def event(self) -> Event:
+        return self.update.event
+
+    @property
+    def seq(self) -> int:
+        return self.update.event.seq
+
+    @property
+    def is_idle(self) -> bool:
+        return self.value == "idle"
+
+    @property
+    def is_busy(self) -> bool:
+        return self.value in BUSY
+
+    @property
+    def stop_reason(self) -> str | None:
+        """The stop reason of an idle; None where it is absent, null or malformed (schema IdleStateUpdate: all the same)."""
+        reason = self.update.body.get("stopReason")
+        return reason if isinstance(reason, str) and self.is_idle else None
+
+    @property
+    def background(self) -> list[Any] | None:
+        """The background list; None where it is not reported (absent, null, malformed: schema RunningStateUpdate)."""
+        listed = self.update.body.get("background")
+        return listed if isinstance(listed, list) else None
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """The span of a session's foreground work as one connection saw it: from running or requires_action to the idle that ends it."""
+
+    view: View
+    began: State
+    ended: State | None = None
+    updates: list[Update] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+
+    @property
+    def seq(self) -> int:
+        return self.began.seq
+
+    @property
+    def ended_at(self) -> float:
+        """The position of its idle; infinity while it is open."""
+        return self.ended.seq if self.ended is not None else float("inf")
+
+    @property
+    def stop_reason(self) -> str | None:
+        return self.ended.stop_reason if self.ended is not None else None
+
+    def holds(self, seq: float) -> bool:
+        return self.seq <= seq <= self.ended_at
+
+
+@dataclass(slots=True, eq=False)
+class Replay:
+    """A session/resume and its window: from the request to its response on that connection."""
+
+    request: Request
+    view: View
+    updates: list[Update] = field(default_factory=list)  # of its session, on its connection, within the window
+    was_busy: bool = False  # the session was known to be at work when the resume was asked
+
+    @property
+    def seq(self) -> int:
+        return self.request.seq
+
+    @property
+    def closes(self) -> float:
+        """The position of the response; infinity while it is pending."""
+        return self.request.answered_at
+
+    def holds(self, update: Update) -> bool:
+        return self.seq < update.seq < self.closes
+
+    @property
+    def cursor(self) -> Any:
+        """replayFrom as it was sent; None for absent and null (schema ResumeSessionRequest: the same)."""
+        return self.request.params.get("replayFrom") if isinstance(self.request.params, dict) else None
+
+    @property
+    def asks_for_history(self) -> bool:
+        return isinstance(self.cursor, dict) and self.cursor.get("type") == "start"
+
+    @property
+    def messages(self) -> Iterator[Message]:
+        """Messages that the window replays at least one update of."""
+        seen = set()
+        for update in self.updates:
+            message = self.view.message_of(update)
+            if message is not None and message not in seen and self.view.is_replayed(update):
+                seen.add(message)
+                yield message
+
+
+@dataclass(slots=True, eq=False)
+class ToolCall:
+    """A tool call as one connection saw it. `steps` are its tool_call_update bodies with the status that stands after each."""
+
+    id: str
+    view: View
+    steps: list[ToolStep] = field(default_factory=list)
+    chunks: list[Update] = field(default_factory=list)
+
+    @property
+    def first(self) -> ToolStep:
+        return self.steps[0]
+
+    @property
+    def status(self) -> str:
+        return self.steps[-1].status if self.steps else "pending"
+
+    def status_at(self, seq: float) -> str | None:
+        """The status that stood at that position; None before it was announced."""
+        status = None
+        for step in self.steps:
+            if step.update.seq > seq:
+                break
+            status = step.status
+        return status
+
+    def steps_after(self, seq: float) -> list[ToolStep]:
+        return [step for step in self.steps if step.update.seq > seq]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolStep:
+    """One tool_call_update: the status it names (None where it leaves it) and the one that stands after it."""
+
+    update: Update
+    names: str | None
+    status: str
+    before: str | None  # the status before it; None for the first
+
+
+@dataclass(slots=True, eq=False)
+class Terminal:
+    """An agent-owned terminal as one connection saw it."""
+
+    id: str
+    view: View
+    updates: list[Update] = field(default_factory=list)
+    exited: Update | None = None  # the update that reported its exitStatus
+
+
+@dataclass(slots=True, eq=False)
+class Permission:
+    """A session/request_permission with its answer and, where the agent took it back, its withdrawal."""
+
+    request: Request
+    view: View
+    tool_call_id: str | None
+    work: Work | None
+
+    @property
+    def seq(self) -> int:
+        return self.request.seq
+
+    @property
+    def answer(self) -> Event | None:
+        return self.request.response
+
+    @property
+    def withdrawn(self) -> Event | None:
+        return self.request.cancels[0] if self.request.cancels else None
+
+    @property
+    def options(self) -> list[dict[str, Any]]:
+        options = self.request.params.get("options") if isinstance(self.request.params, dict) else None
+        return [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        result = self.request.result
+        outcome = result.get("outcome") if isinstance(result, dict) else None
+        return outcome if isinstance(outcome, dict) else {}
+
+    @property
+    def selected(self) -> dict[str, Any] | None:
+        """The offered option that the client selected; None for another outcome and for an option that was not offered."""
+        if self.outcome.get("outcome") != "selected":
+            return None
+        return next((option for option in self.options if option.get("optionId") == self.outcome.get("optionId")), None)
+
+    @property
+    def is_approved(self) -> bool:
+        option = self.selected
+        return option is not None and not str(option.get("kind", "")).startswith("reject")
+
+    @property
+    def is_denied(self) -> bool:
+        """Answered, and surely no approval (schema RequestPermissionOutcome): a reject option, cancelled, an option that was not
+        offered, an outcome of another kind, an error. A custom option kind is neither."""
+        if self.answer is None:
+            return False
+        option = self.selected
+        return option is None or str(option.get("kind", "")).startswith("reject")
+
+
+@dataclass(slots=True, eq=False)
+class ModelRequest:
+    """A request that the scripted model received, and what it did with it."""
+
+    event: Event
+    number: int
+    nonce: str | None
+    group: str | None
+    is_side: bool
+    is_last_user: bool
+    held: Event | None = None
+    released: Event | None = None
+    answered: Event | None = None
+
+    @property
+    def was_failed(self) -> bool:
+        """The script made it fail: an error status, a dropped or broken stream."""
+        return self.answered is not None and bool((self.answered.control or {}).get("injected"))

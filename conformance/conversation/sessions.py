@@ -1,0 +1,370 @@
+"""Who takes part and in what: connections, sessions, what each connection sees of a session, and the prompts submitted to it.
+
+Facts with the questions that several rules ask of them. Filled by `conformance.conversation.reader`; nothing here judges.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from conformance.conversation.facts import (
+    MESSAGE_KINDS,
+    STANDARD_STATES,
+    Message,
+    ModelRequest,
+    Permission,
+    Replay,
+    Request,
+    State,
+    Terminal,
+    ToolCall,
+    Update,
+    Work,
+    text_of_blocks,
+)
+from conformance.history import Event, History
+
+FOREIGN_PATIENCE: Final = 30.0
+"""Seconds after which an answer counts as missing in a recording that the suite did not drive."""
+
+
+@dataclass(eq=False)
+class Connection:
+    """One life of a transport."""
+
+    name: str
+    conversation: Conversation
+    started: Event | None = None
+    ended: Event | None = None  # the first of: closed or cut by us, disconnected, exited
+    exited: Event | None = None
+    controls: list[Event] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)  # of the client
+    agent_requests: list[Request] = field(default_factory=list)
+    notifications: list[Event] = field(default_factory=list)  # of the client
+    agent_notifications: list[Event] = field(default_factory=list)
+    agent_events: list[Event] = field(default_factory=list)  # every line of the agent
+    client_events: list[Event] = field(default_factory=list)  # every line of the client
+    strays: list[Event] = field(default_factory=list)  # responses of the agent that match no pending request
+    client_strays: list[Event] = field(default_factory=list)
+    views: dict[str, View] = field(default_factory=dict)
+    known_sessions: dict[str, int] = field(default_factory=dict)  # sessionId -> position where it became known here
+    by_id: dict[tuple[str, str, Any], list[Request]] = field(default_factory=dict)  # (sender, type, id) -> its requests
+
+    @property
+    def initializes(self) -> list[Request]:
+        return [request for request in self.requests if request.method == "initialize"]
+
+    @cached_property
+    def initialized(self) -> Request | None:
+        """The latest initialize that succeeded (schema InitializeRequest: it is authoritative)."""
+        return next((request for request in reversed(self.initializes) if request.succeeded), None)
+
+    @cached_property
+    def capabilities(self) -> dict[str, Any]:
+        """What the agent advertised; empty where it did not."""
+        return _object(self.initialized.result if self.initialized else None, "capabilities")
+
+    @cached_property
+    def client_capabilities(self) -> dict[str, Any]:
+        return _object(self.initialized.params if self.initialized else None, "capabilities")
+
+    def advertises(self, path: str) -> bool:
+        """Whether the capability at the dotted path ("session.delete") is an object marker."""
+        here: Any = self.capabilities
+        for name in path.split("."):
+            here = here.get(name) if isinstance(here, dict) else None
+        return isinstance(here, dict)
+
+    @property
+    def ended_at(self) -> float:
+        return self.ended.seq if self.ended is not None else float("inf")
+
+    def last_sign_after(self, seq: float) -> Event | None:
+        """The first line of the agent after that position: it lived on."""
+        at = bisect_right(self.agent_events, seq, key=lambda event: event.seq)
+        return self.agent_events[at] if at < len(self.agent_events) else None
+
+    def barrier_after(self, seq: float, before: float = float("inf")) -> Request | None:
+        """The first request sent after that position whose response came (before that other position): the agent, having answered it,
+        had written all that it owed before it. session/prompt and session/resume are no barriers: they wait for work of their own."""
+        for request in self.requests[bisect_right(self.requests, seq, key=lambda request: request.seq) :]:
+            if request.seq > before:
+                return None
+            if request.answered_at < before and request.method not in _NO_BARRIERS:
+                return request
+        return None
+
+    def out_of_patience(self, event: Event, *, answer_to: Request | None = None) -> Event | None:
+        """The event that shows that patience ran out after `event` while the connection lived: the suite's own `waited`, or a line of
+        the agent that came later than the patience allows. None where that is not shown."""
+        patience = self.conversation.patience
+        for control in self.controls:
+            if control.seq > event.seq and control.name == "waited" and control.control is not None:
+                about = control.control
+                if answer_to is None or (about.get("for") == "response" and about.get("id") == answer_to.id):
+                    return control
+        if self.conversation.is_driven:
+            return None
+        at = bisect_left(self.agent_events, event.t + patience, key=lambda later: later.t)
+        later = self.agent_events[at] if at < len(self.agent_events) else None
+        return later if later is not None and event.seq < later.seq < self.ended_at else None
+
+
+_NO_BARRIERS: Final = ("session/prompt", "session/resume", "session/new", "session/close")
+
+
+def _object(value: Any, key: str) -> dict[str, Any]:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+@dataclass(eq=False)
+class View:
+    """One session as one connection saw it."""
+
+    connection: Connection
+    session: Session
+    updates: list[Update] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    works: list[Work] = field(default_factory=list)
+    replays: list[Replay] = field(default_factory=list)
+    messages: dict[tuple[str, str], Message] = field(default_factory=dict)  # (kind, id)
+    tool_calls: dict[str, ToolCall] = field(default_factory=dict)
+    terminals: dict[str, Terminal] = field(default_factory=dict)
+    permissions: list[Permission] = field(default_factory=list)
+    created: Request | None = None  # the session/new that made it here
+    attached: Request | None = None  # the first session/resume of it here
+
+    @property
+    def id(self) -> str:
+        return self.session.id
+
+    def message_of(self, update: Update) -> Message | None:
+        kind = MESSAGE_KINDS.get(update.kind)
+        return self.messages.get((kind, update.message_id)) if kind and update.message_id is not None else None
+
+    def is_replayed(self, update: Update) -> bool:
+        """Whether a message update inside a resume window tells of the past: its message was known before the window, here or on
+        another connection, or no prompt that was pending meanwhile explains it. Outside windows nothing is a replay."""
+        if update.replay is None:
+            return False
+        kind = MESSAGE_KINDS.get(update.kind)
+        if kind is None or update.message_id is None:
+            return False
+        window = update.replay
+        if self.session.known_since(kind, update.message_id) < window.seq:
+            return True
+        if kind == "user":
+            return not any(
+                s.message_id == update.message_id or (s.message_id is None and s.marks(update.text))
+                for s in self.session.submissions
+                if s.request.answered_at > window.seq and s.seq < update.seq
+            )
+        return not window.was_busy and not any(window.seq < s.answered_at < update.seq for s in self.session.submissions)
+
+    def state_at(self, seq: float) -> str | None:
+        """The standard state that this connection had been told of at that position."""
+        for state in reversed(self.states[: bisect_right(self.states, seq, key=lambda state: state.seq)]):
+            if state.value in STANDARD_STATES:
+                return state.value
+        return "idle" if self.created is not None else None
+
+    def work_at(self, seq: float) -> Work | None:
+        """The foreground work that was open at that position."""
+        at = bisect_right(self.works, seq, key=lambda work: work.seq) - 1
+        return self.works[at] if at >= 0 and seq < self.works[at].ended_at else None
+
+    def first_state_after(self, seq: float) -> State | None:
+        at = bisect_right(self.states, seq, key=lambda state: state.seq)
+        return self.states[at] if at < len(self.states) else None
+
+
+@dataclass(eq=False)
+class Session:
+    """One session of the agent, across all connections of the history."""
+
+    id: str
+    conversation: Conversation
+    views: list[View] = field(default_factory=list)
+    submissions: list[Submission] = field(default_factory=list)
+    cancels: list[tuple[Connection, Event]] = field(default_factory=list)  # session/cancel
+    closes: list[Request] = field(default_factory=list)
+    deletes: list[Request] = field(default_factory=list)
+    _known: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def known_since(self, kind: str, message_id: str) -> float:
+        """The first position, on any connection, where that message was seen or its id was returned."""
+        return self._known.get((kind, message_id), float("inf"))
+
+    def note(self, kind: str, message_id: str, seq: int) -> None:
+        self._known.setdefault((kind, message_id), seq)
+
+    @property
+    def accepted(self) -> list[Submission]:
+        return [submission for submission in self.submissions if submission.message_id is not None]
+
+    def stops_between(self, start: float, end: float) -> list[Event]:
+        """session/cancel, session/close and session/delete of this session by anyone between two positions."""
+        events = [event for _, event in self.cancels] + [request.event for request in (*self.closes, *self.deletes)]
+        return sorted((event for event in events if start < event.seq < end), key=lambda event: event.seq)
+
+    @cached_property
+    def user_messages(self) -> list[Message]:
+        return [message for view in self.views for (kind, _), message in view.messages.items() if kind == "user"]
+
+
+@dataclass(eq=False)
+class Submission:
+    """One session/prompt: what was sent, what answered it, and how the tester recognises the message that it became."""
+
+    request: Request
+    session: Session
+    text: str
+    nonce: str | None = None  # by the suite, or the text itself where it is unique in foreign traffic (settled after the pass)
+    has_own_nonce: bool = False  # a token that stands in no other text: found anywhere in a message it marks it
+    alias: str | None = None
+    trigger: str | None = None  # name of the profile's trigger that it is
+    refusable: str | None = None  # why the agent may or must refuse it for its own sake
+
+    @property
+    def seq(self) -> int:
+        return self.request.seq
+
+    @property
+    def response(self) -> Event | None:
+        return self.request.response
+
+    @property
+    def answered_at(self) -> float:
+        return self.request.answered_at
+
+    @property
+    def message_id(self) -> str | None:
+        """The id that a success response returned; None where there is none or it is no string."""
+        result = self.request.result if self.request.succeeded else None
+        identifier = result.get("messageId") if isinstance(result, dict) else None
+        return identifier if isinstance(identifier, str) else None
+
+    @property
+    def blocks(self) -> list[Any]:
+        prompt = self.request.params.get("prompt") if isinstance(self.request.params, dict) else None
+        return prompt if isinstance(prompt, list) else []
+
+    @property
+    def view(self) -> View | None:
+        """What the submitter's own connection sees of the session."""
+        return self.request.connection.views.get(self.session.id)
+
+    def marks(self, text: str) -> bool:
+        """Whether `text`, that of a user message, shows that the message is this submission."""
+        if self.nonce is None:
+            return False
+        return self.nonce in text if self.has_own_nonce else text.strip() == self.nonce
+
+    @cached_property
+    def marked(self) -> list[Message]:
+        """User messages, on any connection, whose live text shows this submission. Empty where another submission has the same text."""
+        return [message for message in self.session.user_messages if message.live and self.marks(message.live_text)]
+
+    @cached_property
+    def reports(self) -> list[Update]:
+        """All live user-message updates under the returned id, on any connection, in order of arrival."""
+        if self.message_id is None:
+            return []
+        found = [u for m in self.session.user_messages if m.id == self.message_id for u in m.live]
+        return sorted(found, key=lambda update: update.seq)
+
+    @cached_property
+    def report(self) -> Update | None:
+        """The first live update that reports this submission: under its id or, where no id was returned, by its mark."""
+        found = list(self.reports) or [update for message in self.marked for update in message.live]
+        return min(found, key=lambda update: update.seq, default=None)
+
+    @property
+    def cancels(self) -> list[Event]:
+        """What could have cancelled it while it was pending: $/cancel_request for it, session/cancel and close of its session."""
+        stops = self.session.stops_between(self.seq, self.answered_at)
+        return sorted([*self.request.cancels, *stops], key=lambda event: event.seq)
+
+    @property
+    def model_requests(self) -> list[ModelRequest]:
+        """What the scripted model was asked for this prompt, side requests left out."""
+        if self.nonce is None:
+            return []
+        return [r for r in self.session.conversation.model_requests if r.nonce == self.nonce and not r.is_side]
+
+
+@dataclass(eq=False)
+class Conversation:
+    """The whole history in the protocol's terms."""
+
+    history: History
+    connections: dict[str, Connection] = field(default_factory=dict)
+    sessions: dict[str, Session] = field(default_factory=dict)
+    model_requests: list[ModelRequest] = field(default_factory=list)
+    profile: dict[str, Any] = field(default_factory=dict)
+    controls: list[Event] = field(default_factory=list)
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether the suite drove it (it says so in a `profile` event), and so tells each wait that ran out."""
+        return bool(self.profile)
+
+    @property
+    def patience(self) -> float:
+        """Seconds."""
+        value = self.profile.get("patience")
+        return float(value) if isinstance(value, int | float) else FOREIGN_PATIENCE
+
+    @property
+    def triggers(self) -> dict[str, str]:
+        triggers = self.profile.get("triggers")
+        return triggers if isinstance(triggers, dict) else {}
+
+    @property
+    def views(self) -> Iterator[View]:
+        for connection in self.connections.values():
+            yield from connection.views.values()
+
+    @property
+    def submissions(self) -> Iterator[Submission]:
+        for session in self.sessions.values():
+            yield from session.submissions
+
+    def each(self, scope: type[Any]) -> Iterator[Any]:
+        """All things of one of the conversation's types, in order."""
+        if scope is Conversation:
+            yield self
+        elif scope is Connection:
+            yield from self.connections.values()
+        elif scope is Session:
+            yield from self.sessions.values()
+        elif scope is View:
+            yield from self.views
+        elif scope is Submission:
+            yield from self.submissions
+        elif scope is Work:
+            yield from (work for view in self.views for work in view.works)
+        elif scope is Replay:
+            yield from (replay for view in self.views for replay in view.replays)
+        elif scope is Message:
+            yield from (message for view in self.views for message in view.messages.values())
+        elif scope is ToolCall:
+            yield from (call for view in self.views for call in view.tool_calls.values())
+        elif scope is Terminal:
+            yield from (terminal for view in self.views for terminal in view.terminals.values())
+        elif scope is Permission:
+            yield from (permission for view in self.views for permission in view.permissions)
+        elif scope is Request:
+            yield from (request for connection in self.connections.values() for request in connection.requests)
+        else:
+            raise TypeError(f"no rule can be about {scope.__name__}")
+
+
+def prompt_text(params: Any) -> str:
+    """The text of a session/prompt's blocks."""
+    return text_of_blocks(params.get("prompt")) if isinstance(params, dict) else ""
