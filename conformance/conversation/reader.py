@@ -171,6 +171,8 @@ class _Reader:
         same_id = connection.by_id.get((sender, *request_key(identifier)))
         if not same_id:
             (connection.strays if event.dir == "agent" else connection.client_strays).append(event)
+            if event.dir == "agent":
+                self._stray_session(connection, event)
             return
         request = next((r for r in same_id if r.response is None), None)
         if request is None:
@@ -195,6 +197,13 @@ class _Reader:
             view = self._view(connection, self._session(identifier))
             view.created = view.created or request
             connection.known_sessions.setdefault(identifier, request.seq)
+
+    def _stray_session(self, connection: Connection, event: Event) -> None:
+        """A session that a response under a wrong id names is known all the same: that fault is not to be counted twice."""
+        result = event.message.get("result")
+        identifier = result.get("sessionId") if isinstance(result, dict) else None
+        if isinstance(identifier, str):
+            connection.known_sessions.setdefault(identifier, event.seq)
 
     def _cancel_request(self, connection: Connection, event: Event, params: Any) -> None:
         identifier = params.get("requestId") if isinstance(params, dict) else None
