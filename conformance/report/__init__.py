@@ -1,0 +1,22 @@
+"""Reports: data first (`model`, built by `build`), then views of that data, one module each.
+
+Knows rules and what a run found; starts nothing, judges nothing. All text that came from a peer goes through
+`sanitise`.
+"""
+
+from conformance.report.build import ReportBuilder
+from conformance.report.events import RunEvent, RunFinished, RunStarted, ScenarioFinished, ScenarioStarted
+from conformance.report.model import Report, ReportError, ScenarioResult, Target
+
+__all__ = [
+    "Report",
+    "ReportBuilder",
+    "ReportError",
+    "RunEvent",
+    "RunFinished",
+    "RunStarted",
+    "ScenarioFinished",
+    "ScenarioResult",
+    "ScenarioStarted",
+    "Target",
+]
