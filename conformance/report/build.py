@@ -12,7 +12,7 @@ from typing import Any
 from conformance import __version__
 from conformance.history import Event, Redactor
 from conformance.report.events import RuleOutcome, RunFinished, RunStarted, ScenarioFinished
-from conformance.report.excerpt import describe
+from conformance.report.excerpt import describe, is_model
 from conformance.report.model import FindingView, Proof, Report, RuleResult, ScenarioResult, Status, Verdict, count
 from conformance.report.sanitise import LONG, bounded, clean, clean_lines
 from conformance.rules.oracle import Judgement, Outcome
@@ -163,7 +163,7 @@ class ReportBuilder:
             transcript=result.transcript or "",
             seq=event.seq,
             t=event.t,
-            conn=clean(event.conn, 40),
+            conn="model" if is_model(event.name) else clean(event.conn, 40),
             dir=event.dir,
             what=describe(event, self._redactor),
             part=clean(self._redactor.text(part)),

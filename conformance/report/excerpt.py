@@ -175,14 +175,6 @@ def _json_id(control: Mapping[str, Any]) -> str:
     return f" #{_json(control['id'])}" if control.get("id") is not None else ""
 
 
-def lane_of(conn: str, direction: str, what_is_model: bool) -> str:
-    """Who acts: the connection's name for what we sent, "agent", "model" or "suite"."""
-    if direction == "client":
-        return conn or "client"
-    if direction == "agent":
-        return "agent"
-    return "model" if what_is_model else "suite"
-
-
 def is_model(name: str) -> bool:
+    """Whether the control event of that name is something that the scripted model saw or did."""
     return name.startswith("model-")
