@@ -1,0 +1,126 @@
+"""One life of a transport to an agent: what every transport has in common.
+
+Knows the history that it writes to and who listens; knows no message's meaning. Whatever arrives is recorded
+first, then told.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Final
+
+from conformance.history import Event, Recorder, controls
+from conformance.peers.limits import Limits
+from conformance.wire import Envelope, Kind
+
+TRANSPORT_STDIO: Final = "stdio"
+TRANSPORT_WEBSOCKET: Final = "websocket"
+
+
+class AgentDidNotStart(Exception):
+    """The agent could not be started or reached: `what` happened, and a `hint` at what to do (may be empty)."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(f"{what}; {hint}" if hint else what)
+        self.what = what
+        self.hint = hint
+
+
+class ConnectionEnded(Exception):
+    """Nothing can be sent any more: the agent is gone, closed its input, or does not read it."""
+
+
+class Connection(ABC):
+    """`name` is unique in the history. `ended` is set once nothing more will be received and the end is on record."""
+
+    transport: str
+
+    def __init__(self, name: str, recorder: Recorder, limits: Limits, restart_of: str | None) -> None:
+        self.name = name
+        self.limits = limits
+        self.ended = asyncio.Event()
+        self._recorder = recorder
+        self._listeners: list[Callable[[Event], None]] = []
+        self._lines_received = 0
+        self._is_reading = True
+        self._control(controls.STARTED, transport=self.transport, restart_of=restart_of)
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what the agent wrote to stderr; empty for a transport that has none."""
+        return ""
+
+    def listen(self, callback: Callable[[Event], None]) -> None:
+        """Calls `callback` with each line of the agent and each control event of this life, after it was recorded."""
+        self._listeners.append(callback)
+
+    def write(self, data: bytes) -> Event:
+        """Records `data` (one message, its newline included), then hands it to the transport without waiting.
+
+        Raises ConnectionEnded, with nothing recorded, where it cannot be written.
+        """
+        self._check_writable()
+        event = self._recorder.sent(self.name, data)
+        self._put(data)
+        return event
+
+    async def send(self, data: bytes) -> Event:
+        """`write`, then `drain`; reading goes on all the while. Raises ConnectionEnded."""
+        event = self.write(data)
+        await self.drain()
+        return event
+
+    @abstractmethod
+    async def drain(self) -> None:
+        """Waits while more than `limits.write_buffer` bytes are unread.
+
+        Raises ConnectionEnded when `limits.write_patience` seconds did not suffice.
+        """
+
+    def stop_reading(self) -> None:
+        """From now on nothing of the agent is read or recorded: what it has written and we have not read is lost."""
+        self._is_reading = False
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Ends the connection in an orderly way, and all that was started for it; returns when that is on record."""
+
+    @abstractmethod
+    async def cut(self) -> None:
+        """Ends the connection at once without a goodbye; what was not read yet is lost."""
+
+    @abstractmethod
+    def _check_writable(self) -> None: ...
+
+    @abstractmethod
+    def _put(self, data: bytes) -> None: ...
+
+
+    @abstractmethod
+    def _overrun(self) -> None:
+        """A limit was reached and is on record: nothing more is read, the peer is ended."""
+
+    def _receive(self, envelope: Envelope) -> None:
+        if not self._is_reading:
+            return
+        self._lines_received += 1
+        self._tell(self._recorder.wire(self.name, "agent", envelope))
+        if envelope.kind is Kind.TOO_LONG:
+            self._limit("max-line", self.limits.max_line, ends=False)
+        if self._lines_received >= self.limits.max_events:
+            self._limit("max-events", self.limits.max_events)
+
+    def _limit(self, limit: str, value: int | float, *, ends: bool = True) -> None:
+        if not self._is_reading:
+            return
+        self._control(controls.LIMIT, limit=limit, value=value)
+        if ends:
+            self.stop_reading()
+            self._overrun()
+
+    def _control(self, name: str, **fields: Any) -> None:
+        self._tell(self._recorder.control(self.name, name, **fields))
+
+    def _tell(self, event: Event) -> None:
+        for listener in tuple(self._listeners):
+            listener(event)

@@ -1,0 +1,201 @@
+"""The agent's process and all that it started: who is alive, how much memory they hold, how to end every one of them.
+
+A member is found by its process group, its session, its parents, or a mark in its environment that children inherit: a
+child that made itself a daemon has only the mark left. Linux reads /proc; other POSIX systems ask `ps`; Windows knows
+only the tree.
+"""
+
+import asyncio
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MARK: Final = "ACP_CONFORMANCE_PEER"
+"""The environment variable that marks a family; its value is unique to one start."""
+
+_PROC: Final = Path("/proc")
+_HAS_PROC: Final = (_PROC / "self" / "stat").exists()
+_IS_WINDOWS: Final = sys.platform == "win32"
+_ROUNDS: Final = 50  # of killing, a few hundredths of a second each: a family that forks faster than that is given up
+_living: set[int] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A living process. `memory` is resident, in bytes; `in_group` is false for one that left the agent's group."""
+
+    pid: int
+    memory: int
+    in_group: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    parent: int
+    group: int
+    session: int
+    memory: int
+    began: int  # ticks since boot; 0 where unknown
+
+
+class Family:
+    """What descends from the process `leader`, which leads its own group and session and bears the mark `mark`."""
+
+    def __init__(self, leader: int, mark: str) -> None:
+        self.leader = leader
+        self._mark = f"{MARK}={mark}".encode()
+        self._known: dict[int, int] = {}  # pid -> began; ancestry is lost once a parent dies, so what was seen is kept
+        self._leader_began = _began(leader)
+        _living.add(leader)
+
+    def members(self) -> list[Member]:
+        """Who is alive now, the leader included; zombies are not. Takes some milliseconds; may run in a thread."""
+        if _IS_WINDOWS:
+            return []
+        processes = {process.pid: process for process in _processes()}
+        leader = processes.get(self.leader)
+        if leader is not None and leader.began != self._leader_began:
+            return []  # the number was given to another process since
+        found = {process.pid: process for process in processes.values() if self._belongs(process)}
+        grown = True
+        while grown:
+            children = [p for p in processes.values() if p.parent in found and p.pid not in found]
+            found.update((child.pid, child) for child in children)
+            grown = bool(children)
+        self._known.update((process.pid, process.began) for process in found.values())
+        return [Member(p.pid, p.memory, p.group == self.leader) for p in found.values()]
+
+    def group_is_empty(self) -> bool:
+        """Whether no process of the agent's group is left, at the cost of one system call."""
+        if _IS_WINDOWS:
+            return True
+        try:
+            os.killpg(self.leader, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return False
+
+    def terminate(self) -> None:
+        """Asks the whole group to end; wakes it first where it was stopped."""
+        if _IS_WINDOWS:
+            with contextlib.suppress(OSError):
+                os.kill(self.leader, signal.CTRL_BREAK_EVENT)  # type: ignore[attr-defined]
+            return
+        self._signal_group(signal.SIGTERM)
+        self._signal_group(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Ends the group at once, in one system call; stopped processes too."""
+        if _IS_WINDOWS:
+            command = ["taskkill", "/T", "/F", "/PID", str(self.leader)]
+            subprocess.run(command, capture_output=True, check=False, timeout=10)
+            return
+        self._signal_group(signal.SIGKILL)
+
+    async def kill_all(self) -> int:
+        """Ends the group and whoever left it; returns how many are alive nevertheless."""
+        self.kill()
+        members: list[Member] = []
+        for attempt in range(_ROUNDS):
+            members = await asyncio.to_thread(self.members)
+            if not members:
+                break
+            # Stopping all of them first keeps those that fork from getting ahead of us.
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                _signal_each((member.pid for member in members), number)
+            await asyncio.sleep(0.005 * min(attempt + 1, 10))
+        self.forget()
+        return len(members)
+
+    def forget(self) -> None:
+        """All of it has ended: nothing is left to end when the interpreter does."""
+        _living.discard(self.leader)
+
+    def _belongs(self, process: _Process) -> bool:
+        if self.leader in (process.pid, process.group, process.session):
+            return True
+        if self._known.get(process.pid) == process.began and process.began:
+            return True
+        return process.began >= self._leader_began and self._bears_mark(process.pid)
+
+    def _bears_mark(self, pid: int) -> bool:
+        if not _HAS_PROC:
+            return False
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                return self._mark in file.read().split(b"\0")
+        except OSError:
+            return False
+
+    def _signal_group(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.leader, number)
+
+
+def _signal_each(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _processes() -> Iterator[_Process]:
+    return _from_proc() if _HAS_PROC else _from_ps()
+
+
+def _from_proc() -> Iterator[_Process]:
+    page = os.sysconf("SC_PAGE_SIZE")
+    with os.scandir(_PROC) as entries:
+        pids = [entry.name for entry in entries if entry.name.isdigit()]
+    for pid in pids:
+        fields = _stat(int(pid))
+        if not fields or fields[0] in (b"Z", b"X"):
+            continue
+        parent, group, session, began, pages = (int(fields[at]) for at in (1, 2, 3, 19, 21))
+        yield _Process(int(pid), parent, group, session, pages * page, began)
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields of /proc/PID/stat from the state on; empty where the process has ended since."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            stat = file.read()
+    except OSError:
+        return []
+    return stat[stat.rfind(b")") + 2 :].split()
+
+
+def _began(pid: int) -> int:
+    fields = _stat(pid) if _HAS_PROC else []
+    return int(fields[19]) if fields else 0
+
+
+def _from_ps() -> Iterator[_Process]:
+    command = ["ps", "-A", "-o", "pid=,ppid=,pgid=,rss=,stat="]
+    try:
+        listing = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10).stdout
+    except (OSError, subprocess.SubprocessError):
+        return
+    for line in listing.splitlines():
+        fields = line.split()
+        if len(fields) == 5 and all(field.isdigit() for field in fields[:4]) and not fields[4].startswith("Z"):
+            pid, parent, group, kilobytes = (int(field) for field in fields[:4])
+            yield _Process(pid, parent, group, 0, kilobytes * 1024, 0)
+
+
+@atexit.register
+def _end_the_living() -> None:
+    """The last resort: an interpreter that ends in the middle of a run leaves no agent behind."""
+    for leader in _living:
+        if not _IS_WINDOWS:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(leader, signal.SIGKILL)
