@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from conformance.history import Event
@@ -137,7 +138,7 @@ def text_after(updates: list[Update]) -> str:
     return "".join(parts)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Message:
     """One message as one connection saw it: all updates that carry its id, in order, live and replayed."""
 
@@ -150,7 +151,7 @@ class Message:
     def first(self) -> Update:
         return self.updates[0]
 
-    @property
+    @cached_property
     def live(self) -> list[Update]:
         """Its updates that are no replay (see `View.is_replayed`)."""
         return [update for update in self.updates if not self.view.is_replayed(update)]
@@ -158,7 +159,7 @@ class Message:
     def within(self, replay: Replay) -> list[Update]:
         return [update for update in self.updates if replay.holds(update) and self.view.is_replayed(update)]
 
-    @property
+    @cached_property
     def live_text(self) -> str:
         return text_after(self.live)
 
@@ -389,6 +390,10 @@ class ModelRequest:
     held: Event | None = None
     released: Event | None = None
     answered: Event | None = None
+
+    @property
+    def seq(self) -> int:
+        return self.event.seq
 
     @property
     def was_failed(self) -> bool:

@@ -5,6 +5,7 @@ Facts with the questions that several rules ask of them. Filled by `conformance.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from conformance.conversation.facts import (
 )
 from conformance.history import Event, History
 
+_WORD: Final = re.compile(r"[\w-]+")
 FOREIGN_PATIENCE: Final = 30.0
 """Seconds after which an answer counts as missing in a recording that the suite did not drive."""
 
@@ -102,8 +104,8 @@ class Connection:
         """The event that shows that patience ran out after `event` while the connection lived: the suite's own `waited`, or a line of
         the agent that came later than the patience allows. None where that is not shown."""
         patience = self.conversation.patience
-        for control in self.controls:
-            if control.seq > event.seq and control.name == "waited" and control.control is not None:
+        for control in self.controls[bisect_right(self.controls, event.seq, key=lambda control: control.seq) :]:
+            if control.name == "waited" and control.control is not None:
                 about = control.control
                 if answer_to is None or (about.get("for") == "response" and about.get("id") == answer_to.id):
                     return control
@@ -178,6 +180,10 @@ class View:
         at = bisect_right(self.works, seq, key=lambda work: work.seq) - 1
         return self.works[at] if at >= 0 and seq < self.works[at].ended_at else None
 
+    def works_after(self, seq: float) -> list[Work]:
+        """Works that began after that position, in order."""
+        return self.works[bisect_right(self.works, seq, key=lambda work: work.seq) :]
+
     def first_state_after(self, seq: float) -> State | None:
         at = bisect_right(self.states, seq, key=lambda state: state.seq)
         return self.states[at] if at < len(self.states) else None
@@ -203,18 +209,47 @@ class Session:
     def note(self, kind: str, message_id: str, seq: int) -> None:
         self._known.setdefault((kind, message_id), seq)
 
+    def first_update_of(self, kind: str, message_id: str) -> Update | None:
+        """The first update, on any connection, live or replayed, that carries that id."""
+        found = [view.messages[kind, message_id].first for view in self.views if (kind, message_id) in view.messages]
+        return min(found, key=lambda update: update.seq, default=None)
+
     @property
     def accepted(self) -> list[Submission]:
         return [submission for submission in self.submissions if submission.message_id is not None]
 
-    def stops_between(self, start: float, end: float) -> list[Event]:
-        """session/cancel, session/close and session/delete of this session by anyone between two positions."""
+    @cached_property
+    def stops(self) -> list[Event]:
+        """session/cancel, session/close and session/delete of this session by anyone, in order."""
         events = [event for _, event in self.cancels] + [request.event for request in (*self.closes, *self.deletes)]
-        return sorted((event for event in events if start < event.seq < end), key=lambda event: event.seq)
+        return sorted(events, key=lambda event: event.seq)
+
+    def stops_between(self, start: float, end: float) -> list[Event]:
+        """The stops between two positions."""
+        first = bisect_right(self.stops, start, key=lambda event: event.seq)
+        return self.stops[first : bisect_left(self.stops, end, key=lambda event: event.seq)]
 
     @cached_property
     def user_messages(self) -> list[Message]:
         return [message for view in self.views for (kind, _), message in view.messages.items() if kind == "user"]
+
+    @cached_property
+    def _by_nonce(self) -> dict[str, list[Message]]:
+        """Nonce -> user messages whose live text shows it. A suite's nonce is one word of the text, a foreign one is all of it."""
+        words = {s.nonce for s in self.submissions if s.nonce is not None and s.has_own_nonce}
+        whole = {s.nonce for s in self.submissions if s.nonce is not None and not s.has_own_nonce}
+        found: dict[str, list[Message]] = {}
+        for message in self.user_messages:
+            text = message.live_text
+            for word in words.intersection(_WORD.findall(text)) if words else ():
+                found.setdefault(word, []).append(message)
+            if (bare := text.strip()) in whole:
+                found.setdefault(bare, []).append(message)
+        return found
+
+    def messages_with(self, nonce: str) -> list[Message]:
+        """User messages, on any connection, whose live text shows the nonce."""
+        return self._by_nonce.get(nonce, [])
 
 
 @dataclass(eq=False)
@@ -267,16 +302,38 @@ class Submission:
 
     @cached_property
     def marked(self) -> list[Message]:
-        """User messages, on any connection, whose live text shows this submission. Empty where another submission has the same text."""
-        return [message for message in self.session.user_messages if message.live and self.marks(message.live_text)]
+        """User messages, on any connection, whose live text shows this submission and that came after it. Empty where another
+        submission has the same text."""
+        if self.nonce is None:
+            return []
+        return [message for message in self.session.messages_with(self.nonce) if message.live and message.live[0].seq > self.seq]
+
+    def is_whole(self, message: Message) -> bool:
+        """Whether the message's live text is the submission's text and nothing more: not one that quotes it."""
+        return message.live_text.strip() == self.text.strip()
+
+    @cached_property
+    def marked_elsewhere(self) -> Message | None:
+        """The message under another id than the returned one that this submission became; None where it has the returned id, or where
+        that is not certain."""
+        if self.message_id is None or any(m.id == self.message_id for m in self.marked):
+            return None
+        if any(update.is_chunk or update.sets_content for update in self.reports):
+            return None
+        return next((m for m in self.marked if m.id != self.message_id and self.is_whole(m)), None)
+
+    @property
+    def is_local_command(self) -> bool:
+        """A prompt that the profile names as a command which the agent handles by itself."""
+        return self.trigger in ("local-command", "retained-command")
 
     @cached_property
     def reports(self) -> list[Update]:
         """All live user-message updates under the returned id, on any connection, in order of arrival."""
         if self.message_id is None:
             return []
-        found = [u for m in self.session.user_messages if m.id == self.message_id for u in m.live]
-        return sorted(found, key=lambda update: update.seq)
+        same = [view.messages.get(("user", self.message_id)) for view in self.session.views]
+        return sorted((u for message in same if message is not None for u in message.live), key=lambda update: update.seq)
 
     @cached_property
     def report(self) -> Update | None:
@@ -293,9 +350,7 @@ class Submission:
     @property
     def model_requests(self) -> list[ModelRequest]:
         """What the scripted model was asked for this prompt, side requests left out."""
-        if self.nonce is None:
-            return []
-        return [r for r in self.session.conversation.model_requests if r.nonce == self.nonce and not r.is_side]
+        return self.session.conversation.model_requests_for.get(self.nonce, []) if self.nonce is not None else []
 
 
 @dataclass(eq=False)
@@ -319,6 +374,15 @@ class Conversation:
         """Seconds."""
         value = self.profile.get("patience")
         return float(value) if isinstance(value, int | float) else FOREIGN_PATIENCE
+
+    @cached_property
+    def model_requests_for(self) -> dict[str, list[ModelRequest]]:
+        """Nonce -> the model requests for that prompt, side requests left out."""
+        found: dict[str, list[ModelRequest]] = {}
+        for request in self.model_requests:
+            if request.nonce is not None and not request.is_side:
+                found.setdefault(request.nonce, []).append(request)
+        return found
 
     @property
     def triggers(self) -> dict[str, str]:

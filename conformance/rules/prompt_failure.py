@@ -1,0 +1,185 @@
+"""Prompts: failures after insertion are told by an idle with the stop reason `error`, never by the response."""
+
+from typing import Any
+
+from conformance.conversation import (
+    FINAL_STATUSES,
+    KNOWN_STOP_REASONS,
+    ModelRequest,
+    State,
+    Submission,
+    View,
+    Work,
+)
+from conformance.rules.refusal import why_refusable
+from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation
+
+
+@rule(
+    "prompt.no-error-after-insertion",
+    MUST,
+    says="After insertion a later failure is never an error response to session/prompt, even when the response has not been sent yet.",
+    source="rfd 'Report failures after insertion', schema PromptRequest method",
+    exercised="an error response to a prompt that nobody cancelled, or a failure injected after insertion",
+    proof="an error response, with no cancel of the session or the request, to a valid prompt that is reported in a user message",
+)
+def no_error_after_insertion(submission: Submission) -> Verdict:
+    response, report = submission.response, submission.report
+    if response is None or why_refusable(submission) is not None:
+        return
+    if submission.request.succeeded:
+        if report is not None and any(request.was_failed for request in submission.model_requests):
+            yield EXERCISED
+        return
+    if submission.cancels:
+        return
+    yield EXERCISED
+    if report is None:
+        return
+    yield violation(
+        "a prompt whose message is in the conversation was answered with an error",
+        *sorted(
+            [
+                (submission.request.event, "a valid prompt"),
+                (report.event, "its message is reported: it is inserted"),
+                (response, f"the prompt is answered with an error ({submission.request.error_code})"),
+            ],
+            key=lambda part: part[0].seq,
+        ),
+    )
+
+
+@rule(
+    "prompt.failure-ends-idle-error",
+    MUST,
+    says="When a failure ends foreground work after insertion, the agent reports idle with stopReason 'error'.",
+    source="rfd 'Report failures after insertion', schema IdleStateUpdate",
+    exercised="work whose every model request failed after the message was inserted, and that ended",
+    proof="the work ends with another known stop reason, or no idle arrives within the patience after the last failure while the agent lives",
+    never="a retry that succeeds; a refusal or limit that the model reported; a process that exits",
+)
+def failure_ends_idle_error(submission: Submission) -> Verdict:
+    requests, view, report = submission.model_requests, submission.view, submission.report
+    if not requests or view is None or report is None or not submission.request.succeeded:
+        return
+    if any(request.answered is None or not request.was_failed for request in requests):
+        return
+    last = requests[-1]
+    work = view.work_at(requests[0].seq) or view.work_at(report.seq) or next(iter(view.works_after(report.seq)), None)
+    if last.answered is None or work is None or not _is_its_only_cause(work, submission):
+        return
+    proof = [
+        (report.event, "the message is inserted"),
+        (last.answered, f"the model fails ({'; '.join(sorted({_how(request) for request in requests}))})"),
+    ]
+    if work.ended is not None:
+        if work.ended_at < last.answered.seq or submission.session.stops_between(work.seq, work.ended_at):
+            return
+        yield EXERCISED
+        if work.stop_reason != "error" and (work.stop_reason is None or work.stop_reason in KNOWN_STOP_REASONS):
+            yield violation(
+                f"the failed work ended with {work.stop_reason or 'no stop reason'} instead of error",
+                *proof,
+                (work.ended.event, f"the work ends with {work.stop_reason!r}"),
+            )
+    elif (waited := submission.request.connection.out_of_patience(last.answered)) is not None:
+        yield violation("the failure was never told: no idle came", *proof, (waited, "and no idle arrives within the patience"))
+
+
+def _how(request: ModelRequest) -> str:
+    control = (request.answered.control if request.answered else None) or {}
+    status = control.get("status")
+    return f"{control.get('how')} {status}" if status else str(control.get("how"))
+
+
+def _is_its_only_cause(work: Work, submission: Submission) -> bool:
+    """Whether no other prompt than this one had the model's answer within the work."""
+    group = next((request.group for request in submission.model_requests), None)
+    return not any(
+        work.holds(request.seq) and not request.is_side and request.nonce != submission.nonce and request.group in (group, None)
+        for request in submission.session.conversation.model_requests
+    )
+
+
+def _error_idles(view: View) -> list[State]:
+    return [state for state in view.states if state.stop_reason == "error"]
+
+
+@rule(
+    "prompt.error-object-shape",
+    MUST,
+    says="error on the error stop reason is absent, null, or a JSON-RPC error object (integer code, string message, optional data).",
+    source="rfd 'Report failures after insertion', schema ErrorStopReason",
+    exercised="an idle with stopReason 'error'",
+    proof="error is present, not null, and no such object",
+)
+def error_object_shape(view: View) -> Verdict:
+    for state in _error_idles(view):
+        yield EXERCISED
+        error = state.update.body.get("error")
+        if error is not None and not _is_error_object(error):
+            yield violation("error is no JSON-RPC error object", (state.event, "this idle's error has another shape"))
+
+
+def _is_error_object(error: Any) -> bool:
+    code = error.get("code") if isinstance(error, dict) else None
+    return isinstance(code, int) and not isinstance(code, bool) and isinstance(error.get("message"), str)
+
+
+@rule(
+    "prompt.error-details",
+    SHOULD,
+    says="The error stop reason carries the error.",
+    source="rfd 'Report failures after insertion', schema ErrorStopReason",
+    exercised="an idle with stopReason 'error'",
+    proof="error is absent or null",
+)
+def error_details(view: View) -> Verdict:
+    for state in _error_idles(view):
+        yield EXERCISED
+        if state.update.body.get("error") is None:
+            yield violation("the failure is told without its error", (state.event, "this idle has no error beside the stop reason"))
+
+
+@rule(
+    "prompt.error-only-on-error-stop",
+    SHOULD,
+    says="error stands beside stopReason 'error' only; beside another stop reason it is an unknown field.",
+    source="rfd 'Report failures after insertion'",
+    exercised="an idle state_update",
+    proof="error on an idle whose stopReason is not 'error'",
+    never="error: null, which says nothing",
+)
+def error_only_on_error_stop(view: View) -> Verdict:
+    for state in view.states:
+        if not state.is_idle:
+            continue
+        yield EXERCISED
+        if state.stop_reason != "error" and state.update.body.get("error") is not None:
+            yield violation(f"error beside the stop reason {state.stop_reason!r}", (state.event, "this idle carries an error"))
+
+
+@rule(
+    "prompt.tool-calls-finished-before-error-idle",
+    SHOULD,
+    says="Before an error idle, each tool call that the failed work left unfinished gets a final status.",
+    source="rfd 'Report failures after insertion'",
+    exercised="an error idle with a tool call announced in that work",
+    proof="a tool call of that work is still pending or in progress at the error idle and not listed as background",
+)
+def tool_calls_finished_before_error_idle(work: Work) -> Verdict:
+    if work.ended is None or work.stop_reason != "error":
+        return
+    listed = [item.get("toolCallId") for item in work.ended.background or [] if isinstance(item, dict)]
+    ids = {update.body.get("toolCallId") for update in work.updates if update.kind == "tool_call_update"}
+    for call in [call for identifier in ids if (call := work.view.tool_calls.get(str(identifier))) is not None]:
+        if not call.steps or not work.holds(call.first.update.seq) or call.id in listed:
+            continue
+        yield EXERCISED
+        status = call.status_at(work.ended_at)
+        if status not in FINAL_STATUSES and not str(status).startswith("_"):
+            yield violation(
+                f"the tool call {call.id!r} was left {status}",
+                (call.first.update.event, "the tool call of this work"),
+                (work.ended.event, f"the work ends with an error, and the call is still {status}"),
+            )
