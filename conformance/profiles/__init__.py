@@ -1,0 +1,1 @@
+"""The built-in profiles (*.toml), what a profile says, and its reader."""
