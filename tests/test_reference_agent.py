@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from conformance.protocol.extensions import extensions
+from conformance.protocol.validation import error_problems, params_problems, result_problems
+
 REFERENCE = Path(__file__).parent.parent / "fixtures" / "agents" / "reference.py"
 PATIENCE = 20.0
 CWD = "/somewhere/else"
@@ -37,6 +40,7 @@ class Client:
         self.seen: list[Json] = []
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._last_id = 0
+        self._methods: dict[int, str] = {}
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
@@ -56,12 +60,28 @@ class Client:
         """The next message that is wanted, from those that come from here on."""
         while True:
             message = json.loads(self._lines.get(timeout=PATIENCE))
+            self.assert_valid(message)
             self.seen.append(message)
             if is_wanted(message):
                 return dict(message)
 
+    def assert_valid(self, message: Json) -> None:
+        """Valid under the schema, with no field or value of the agent's own invention."""
+        if "error" in message:
+            assert error_problems(message["error"]) == []
+        elif "method" in message:
+            assert params_problems(message["method"], message["params"], "agent") == []
+            found = extensions(message["method"], message["params"], "params", "agent")
+            assert (found.unknown_fields, found.custom_values) == ([], [])
+        elif message["id"] in self._methods:
+            method = self._methods[message["id"]]
+            assert result_problems(method, message["result"]) == []
+            found = extensions(method, message["result"], "result")
+            assert (found.unknown_fields, found.custom_values) == ([], [])
+
     def request(self, method: str, **params: Any) -> int:
         self._last_id += 1
+        self._methods[self._last_id] = method
         self.send(id=self._last_id, method=method, params=params)
         return self._last_id
 
