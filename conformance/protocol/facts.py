@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 Type = dict[str, Any]
@@ -36,7 +36,7 @@ Type = dict[str, Any]
 @cache
 def facts() -> dict[str, Any]:
     """All of `schema/v2.json`: "methods", "methods-of-version-1" and "definitions". To be read only."""
-    text = files("conformance.protocol").joinpath("schema/v2.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("schema").joinpath("v2.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 

@@ -169,8 +169,9 @@ def _parse_carefully(text: str) -> Parsed:
         return result
 
     def number(digits_of_it: str) -> int:
-        if len(digits_of_it) > MAX_DIGITS:
-            note(f"an integer of {len(digits_of_it.lstrip('-'))} digits")
+        length = len(digits_of_it.removeprefix("-"))
+        if length > MAX_DIGITS:
+            note(f"an integer of {length} digits")
             return -_BEYOND_MAX_DIGITS if digits_of_it.startswith("-") else _BEYOND_MAX_DIGITS
         return integer(digits_of_it)
 
@@ -209,7 +210,7 @@ def _parse_carefully(text: str) -> Parsed:
 
 def _depth_exceeds(value: Any, limit: int) -> bool:
     level = [value]
-    for _ in range(limit + 1):
+    for _ in range(limit):
         level = [
             child
             for container in level
