@@ -62,7 +62,7 @@ class Request:
 
     @property
     def succeeded(self) -> bool:
-        return self.response is not None and "error" not in self.response.message
+        return self.response is not None and "error" not in self.response.message and "result" in self.response.message
 
     @property
     def failed(self) -> bool:

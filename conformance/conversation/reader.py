@@ -116,7 +116,7 @@ class _Reader:
                     session.cancels.append((connection, event))
             if method == "$/cancel_request":
                 self._cancel_request(connection, event, params)
-        elif kind is Kind.RESULT or kind is Kind.ERROR:
+        elif kind is Kind.RESULT or kind is Kind.ERROR or (kind is Kind.NOT_JSONRPC and _is_empty_response(message)):
             self._response(connection, event, message.get("id"))
         elif kind is Kind.REQUEST:
             self._request(connection, event, message)
@@ -217,8 +217,12 @@ class _Reader:
         subject = subject if isinstance(subject, dict) else {}
         call = subject.get("toolCall")
         identifier = call.get("toolCallId") if isinstance(call, dict) else subject.get("toolCallId")
-        permission = Permission(request, view, identifier if isinstance(identifier, str) else None, self._now(view).work)
+        now = self._now(view)
+        permission = Permission(request, view, identifier if isinstance(identifier, str) else None, now.work)
         view.permissions.append(permission)
+        if isinstance(call, dict):  # it counts as a tool_call_update (schema ToolCallPermissionSubject)
+            replay = now.replays[0] if now.replays else None
+            self._tool_call(view, Update(request.event, view, "tool_call_update", call, now.work, replay))
 
     # -- session/update
 
@@ -332,6 +336,11 @@ class _Reader:
 
 
 _ABSENT: Any = object()
+
+
+def _is_empty_response(message: Any) -> bool:
+    """An object with an id and neither method, result nor error: it can only be meant as a response."""
+    return isinstance(message, dict) and "id" in message and "method" not in message
 
 
 def _text(value: Any) -> str | None:

@@ -27,6 +27,7 @@ from conformance.conversation.facts import (
     Work,
     text_of_blocks,
 )
+from conformance.conversation.shapes import Shape, shapes
 from conformance.history import Event, History
 
 _WORD: Final = re.compile(r"[\w-]+")
@@ -56,9 +57,26 @@ class Connection:
     known_sessions: dict[str, int] = field(default_factory=dict)  # sessionId -> position where it became known here
     by_id: dict[tuple[str, str, Any], list[Request]] = field(default_factory=dict)  # (sender, type, id) -> its requests
 
-    @property
+    @cached_property
     def initializes(self) -> list[Request]:
         return [request for request in self.requests if request.method == "initialize"]
+
+    def initialized_before(self, seq: float) -> Request | None:
+        """The latest initialize that had been answered with success at that position."""
+        answered = (request for request in reversed(self.initializes) if request.succeeded and request.answered_at < seq)
+        return next(answered, None)
+
+    @cached_property
+    def version(self) -> int | None:
+        """The protocol version that was agreed on; None where that is not known. Another than 2 has other rules."""
+        result = self.initialized.result if self.initialized is not None else None
+        version = result.get("protocolVersion") if isinstance(result, dict) else None
+        return version if isinstance(version, int) and not isinstance(version, bool) else None
+
+    @property
+    def is_other_version(self) -> bool:
+        """Whether the connection agreed on an older version, to which the rules of version 2 do not apply."""
+        return self.version is not None and self.version < 2
 
     @cached_property
     def initialized(self) -> Request | None:
@@ -81,6 +99,16 @@ class Connection:
             here = here.get(name) if isinstance(here, dict) else None
         return isinstance(here, dict)
 
+    @cached_property
+    def agent_shapes(self) -> list[Shape]:
+        """Where the agent's params and results depart from the schema."""
+        return shapes("agent", self.agent_requests, self.agent_notifications, self.requests)
+
+    @cached_property
+    def client_shapes(self) -> list[Shape]:
+        """Where the client's params and results depart from the schema."""
+        return shapes("client", self.requests, self.notifications, self.agent_requests)
+
     @property
     def ended_at(self) -> float:
         return self.ended.seq if self.ended is not None else float("inf")
@@ -89,6 +117,20 @@ class Connection:
         """The first line of the agent after that position: it lived on."""
         at = bisect_right(self.agent_events, seq, key=lambda event: event.seq)
         return self.agent_events[at] if at < len(self.agent_events) else None
+
+    def last_line_before(self, seq: float) -> Event | None:
+        """The last line of the agent before that position."""
+        at = bisect_left(self.agent_events, seq, key=lambda event: event.seq) - 1
+        return self.agent_events[at] if at >= 0 else None
+
+    def agent_requests_between(self, start: float, end: float) -> list[Request]:
+        """Requests of the agent sent between two positions, both left out."""
+        first = bisect_right(self.agent_requests, start, key=lambda request: request.seq)
+        return self.agent_requests[first : bisect_left(self.agent_requests, end, key=lambda request: request.seq)]
+
+    def controls_after(self, seq: float) -> list[Event]:
+        """The suite's own events of this connection after that position."""
+        return self.controls[bisect_right(self.controls, seq, key=lambda control: control.seq) :]
 
     def barrier_after(self, seq: float, before: float = float("inf")) -> Request | None:
         """The first request sent after that position whose response came (before that other position): the agent, having answered it,
@@ -104,7 +146,7 @@ class Connection:
         """The event that shows that patience ran out after `event` while the connection lived: the suite's own `waited`, or a line of
         the agent that came later than the patience allows. None where that is not shown."""
         patience = self.conversation.patience
-        for control in self.controls[bisect_right(self.controls, event.seq, key=lambda control: control.seq) :]:
+        for control in self.controls_after(event.seq):
             if control.name == "waited" and control.control is not None:
                 about = control.control
                 if answer_to is None or (about.get("for") == "response" and about.get("id") == answer_to.id):
@@ -113,6 +155,18 @@ class Connection:
             return None
         at = bisect_left(self.agent_events, event.t + patience, key=lambda later: later.t)
         later = self.agent_events[at] if at < len(self.agent_events) else None
+        return later if later is not None and event.seq < later.seq < self.ended_at else None
+
+
+    def client_out_of_patience(self, event: Event, *, answer_to: Request | None = None) -> Event | None:
+        """The event that shows that the client had longer than the patience after `event` and went on: a line of its own that came later
+        than that, or the suite's own `waited` for the response to `answer_to`. None where that is not shown."""
+        for control in self.controls_after(event.seq) if answer_to is not None else ():
+            if control.name == "waited" and (about := control.control) is not None and answer_to is not None:
+                if about.get("for") == "response" and about.get("id") == answer_to.id:
+                    return control
+        at = bisect_left(self.client_events, event.t + self.conversation.patience, key=lambda later: later.t)
+        later = self.client_events[at] if at < len(self.client_events) else None
         return later if later is not None and event.seq < later.seq < self.ended_at else None
 
 
@@ -180,6 +234,11 @@ class View:
         at = bisect_right(self.works, seq, key=lambda work: work.seq) - 1
         return self.works[at] if at >= 0 and seq < self.works[at].ended_at else None
 
+    def updates_between(self, start: float, end: float) -> list[Update]:
+        """Updates between two positions, both left out."""
+        first = bisect_right(self.updates, start, key=lambda update: update.seq)
+        return self.updates[first : bisect_left(self.updates, end, key=lambda update: update.seq)]
+
     def works_after(self, seq: float) -> list[Work]:
         """Works that began after that position, in order."""
         return self.works[bisect_right(self.works, seq, key=lambda work: work.seq) :]
@@ -208,6 +267,10 @@ class Session:
 
     def note(self, kind: str, message_id: str, seq: int) -> None:
         self._known.setdefault((kind, message_id), seq)
+
+    def submissions_after(self, seq: float) -> list[Submission]:
+        """Prompts sent after that position, in order."""
+        return self.submissions[bisect_right(self.submissions, seq, key=lambda submission: submission.seq) :]
 
     def first_update_of(self, kind: str, message_id: str) -> Update | None:
         """The first update, on any connection, live or replayed, that carries that id."""
@@ -333,7 +396,8 @@ class Submission:
         if self.message_id is None:
             return []
         same = [view.messages.get(("user", self.message_id)) for view in self.session.views]
-        return sorted((u for message in same if message is not None for u in message.live), key=lambda update: update.seq)
+        found = (u for message in same if message is not None for u in message.live if u.seq > self.seq)
+        return sorted(found, key=lambda update: update.seq)
 
     @cached_property
     def report(self) -> Update | None:
@@ -383,6 +447,11 @@ class Conversation:
             if request.nonce is not None and not request.is_side:
                 found.setdefault(request.nonce, []).append(request)
         return found
+
+    @property
+    def has_scripted_client(self) -> bool:
+        """Whether the client is the suite's own, which misbehaves on purpose: nobody judges it."""
+        return self.is_driven and self.profile.get("target", "agent") == "agent"
 
     @property
     def triggers(self) -> dict[str, str]:

@@ -1,0 +1,57 @@
+"""Where lines depart from the schema, found once for each connection and side: shapes that are wrong, fields and values beyond it.
+
+Knows how to ask `conformance.protocol` about each line; judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from conformance.history import Event
+from conformance.protocol.validation import Extensions, Problem, extensions, params_problems, result_problems
+
+if TYPE_CHECKING:
+    from conformance.conversation.facts import Request
+
+Side = Literal["agent", "client"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One line that departs from the schema of its method: `part` is "params" or "result"."""
+
+    event: Event
+    method: str
+    part: str
+    value: Any
+    problems: list[Problem]
+    extensions: Extensions
+
+
+def shapes(side: Side, own: list[Request], notifications: list[Event], answered: list[Request]) -> list[Shape]:
+    """What departs, in order, in the params that `side` sent (its `own` requests and `notifications`) and in the results that it
+    gave (the other side's requests that it `answered`). Lines that are all right are left out."""
+    found = [*_params(side, own, notifications), *_results(answered)]
+    return sorted(found, key=lambda shape: shape.event.seq)
+
+
+def _params(side: Side, own: list[Request], notifications: list[Event]) -> Iterator[Shape]:
+    calls = [(request.event, request.method, request.params) for request in own]
+    calls += [(event, str(event.message.get("method")), event.message.get("params")) for event in notifications]
+    for event, method, params in calls:
+        problems = params_problems(method, params, side)
+        beyond = extensions(method, params, "params", side)
+        if problems or beyond.unknown_fields or beyond.custom_values:
+            yield Shape(event, method, "params", params, problems, beyond)
+
+
+def _results(answered: list[Request]) -> Iterator[Shape]:
+    for request in answered:
+        if request.response is None or not request.succeeded:
+            continue
+        problems = result_problems(request.method, request.result)
+        beyond = extensions(request.method, request.result, "result")
+        if problems or beyond.unknown_fields or beyond.custom_values:
+            yield Shape(request.response, request.method, "result", request.result, problems, beyond)

@@ -1,0 +1,303 @@
+"""The wire: what an agent makes of lines and requests that are wrong or unknown (JSON-RPC 2.0; docs 'Transports', 'Extensibility')."""
+
+from typing import Final
+
+from conformance.conversation import Connection, Request
+from conformance.history import Event
+from conformance.protocol.methods import CLIENT_METHODS, PROTOCOL_METHODS, UNSTABLE_METHODS
+from conformance.protocol.validation import params_problems
+from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
+from conformance.wire import Kind, request_key
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+UNREADABLE: Final = (Kind.NOT_JSON, Kind.NOT_UTF8, Kind.TOO_LONG)
+MALFORMED: Final = (*UNREADABLE, Kind.NOT_OBJECT, Kind.NOT_JSONRPC, Kind.ARRAY)
+
+
+def malformed_lines(connection: Connection, before: float) -> list[Event]:
+    """Lines of the client, before that position, that no agent can answer by an id: an answer with id null may belong to one."""
+    return [
+        event
+        for event in connection.client_events
+        if event.seq < before and event.envelope is not None and (event.envelope.kind in MALFORMED or event.envelope.flaws)
+    ]
+
+
+def is_unknown_notification(event: Event) -> bool:
+    method = str(event.message.get("method"))
+    return not (method in CLIENT_METHODS or method in PROTOCOL_METHODS or any(entry.name == method for entry in UNSTABLE_METHODS))
+
+
+def provoked_before(request: Request) -> Event | None:
+    """Something wrong or unknown that the client sent since the last answer that it got: where the agent fell silent on it, the rule
+    about that provocation tells it."""
+    connection = request.connection
+    answered = max((r.answered_at for r in connection.requests if r.answered_at < float("inf") and r.seq < request.seq), default=-1.0)
+    suspects = [e for e in malformed_lines(connection, request.seq) if e.seq > answered]
+    suspects += [e for e in connection.notifications if answered < e.seq < request.seq and is_unknown_notification(e)]
+    suspects += [r.event for r in connection.requests if answered < r.seq <= request.seq and has_bad_params(r)]
+    return min(suspects, key=lambda event: event.seq, default=None)
+
+
+def has_bad_params(request: Request) -> bool:
+    return any(not problem.is_lenient for problem in params_problems(request.method, request.params, "client"))
+
+
+def next_request(connection: Connection, seq: float) -> Request | None:
+    return next((request for request in connection.requests if request.seq > seq), None)
+
+
+def fell_silent(connection: Connection, event: Event) -> Event | None:
+    """Where the first request after `event` was owed an answer and got none although the suite waited, or the agent was gone by itself."""
+    following = next_request(connection, event.seq)
+    if following is None or following.response is not None:
+        return None
+    waited = connection.out_of_patience(following.event, answer_to=following)
+    if waited is not None and waited.seq < connection.ended_at:
+        return waited
+    gone = connection.ended
+    return gone if gone is not None and gone.name in ("exited", "disconnected") and gone.seq > event.seq else None
+
+
+def null_answers(connection: Connection, start: float, end: float) -> list[Event]:
+    """Responses with id null between two positions."""
+    return [event for event in connection.strays if start < event.seq < end and event.message.get("id") is None]
+
+
+def _until_next(connection: Connection, event: Event) -> float:
+    """Where the next malformed line begins: answers before it belong to this one."""
+    return next((float(e.seq) for e in malformed_lines(connection, float("inf")) if e.seq > event.seq), float("inf"))
+
+
+def _settled(connection: Connection, event: Event) -> Event | None:
+    """The answer to a request that was sent after the event: by then the agent had met the event."""
+    barrier = connection.barrier_after(event.seq)
+    return barrier.response if barrier is not None else None
+
+
+@rule(
+    "wire.unknown-method",
+    SHOULD,
+    says="An unknown request method gets -32601.",
+    source="docs 'Extensibility'",
+    exercised="an unknown method",
+    proof="another answer",
+)
+def unknown_method(connection: Connection) -> Verdict:
+    for request in connection.requests:
+        if request.method in CLIENT_METHODS or request.method.startswith(("_", "$/")) or request.response is None:
+            continue
+        if any(entry.name == request.method for entry in UNSTABLE_METHODS):
+            continue
+        yield EXERCISED
+        if request.error_code != METHOD_NOT_FOUND:
+            got = "success" if request.succeeded else str(request.error_code)
+            yield violation(
+                f"the unknown method {request.method!r} was answered with {got}, not with -32601",
+                (request.event, "a method that no version defines"),
+                (request.response, f"is answered with {got}"),
+            )
+
+
+@rule(
+    "wire.extension-request-answered",
+    MUST,
+    says="An underscore-prefixed request gets some response.",
+    source="docs 'Extensibility'",
+    exercised="such a request",
+    proof="none within the patience",
+)
+def extension_request_answered(connection: Connection) -> Verdict:
+    for request in connection.requests:
+        if not request.method.startswith("_"):
+            continue
+        if request.response is not None:
+            yield EXERCISED
+        elif (waited := connection.out_of_patience(request.event, answer_to=request)) is not None and waited.seq < connection.ended_at:
+            if provoked_before(request) is None and not any(e.seq > request.seq for e in connection.strays):
+                yield violation(
+                    f"{request.method} was never answered",
+                    (request.event, "an extension request, which is owed a response of some kind"),
+                    (waited, "and got none within the patience"),
+                )
+
+
+@rule(
+    "wire.unknown-notification-ignored",
+    SHOULD,
+    says="Unknown notifications are ignored.",
+    source="docs 'Extensibility'",
+    exercised="an unknown notification, then a request",
+    proof="a response to it, or the next request unanswered",
+)
+def unknown_notification_ignored(connection: Connection) -> Verdict:
+    for event in connection.notifications:
+        if not is_unknown_notification(event):
+            continue
+        settled = _settled(connection, event)
+        answers = null_answers(connection, event.seq, settled.seq if settled is not None else float("inf"))
+        if settled is not None:
+            yield EXERCISED
+        if answers and not malformed_lines(connection, answers[0].seq):
+            yield violation(
+                "an unknown notification was answered", (event, "this notification is unknown"), (answers[0], "and is answered")
+            )
+        elif (silence := fell_silent(connection, event)) is not None:
+            yield violation(
+                "after an unknown notification the agent answered no more",
+                (event, "this notification is unknown"),
+                (silence, "and the next request got no answer"),
+            )
+
+
+@rule(
+    "wire.parse-error",
+    SHOULD,
+    says="A line that is not JSON gets -32700 with id null, and the connection stays usable.",
+    source="docs 'Transports'",
+    exercised="a malformed line, then a request",
+    proof="silence, another answer, or the next request unanswered",
+)
+def parse_error(connection: Connection) -> Verdict:
+    for event in connection.client_events:
+        if event.envelope is None or event.envelope.kind not in UNREADABLE:
+            continue
+        yield from _answer_owed(connection, event, (PARSE_ERROR,), "a line that is not JSON")
+
+
+def _answer_owed(connection: Connection, event: Event, codes: tuple[int, ...], what: str) -> Verdict:
+    answers = null_answers(connection, event.seq, _until_next(connection, event))
+    silence, settled = fell_silent(connection, event), _settled(connection, event)
+    if silence is not None:
+        yield violation(
+            f"after {what} the agent answered no more", (event, what), (silence, "and the next request got no answer")
+        )
+    elif answers:
+        yield EXERCISED
+        error = answers[0].message.get("error")
+        code = error.get("code") if isinstance(error, dict) else None
+        if code not in codes:
+            yield violation(
+                f"{what} was answered with {code if code is not None else 'no error'}, not with {codes[0]}",
+                (event, what),
+                (answers[0], "its answer"),
+            )
+    elif settled is not None:
+        yield violation(f"{what} was met with silence", (event, what), (settled, "a later request is answered, the line never is"))
+
+
+@rule(
+    "wire.array-is-answered",
+    SHOULD,
+    says="The protocol has no batches any more: an array line is met with one -32600 with id null, or by an agent of the August text with "
+    "a JSON-RPC batch answer; the connection goes on.",
+    source="schema (no batch envelope); docs 'Transports' of August",
+    exercised="an empty array, an array of a request and a notification, then a request",
+    proof="silence to an array that holds a request, an empty array as answer, a crash, or the next request unanswered",
+)
+def array_is_answered(connection: Connection) -> Verdict:
+    for event in connection.client_events:
+        if event.envelope is None or event.envelope.kind is not Kind.ARRAY:
+            continue
+        end = _until_next(connection, event)
+        arrays = [
+            e
+            for e in connection.agent_events
+            if event.seq < e.seq < end and e.envelope is not None and e.envelope.kind is Kind.ARRAY
+        ]
+        empty = next((e for e in arrays if e.envelope is not None and not e.envelope.message), None)
+        asked = {request_key(item.get("id")) for item in event.message if isinstance(item, dict) and "method" in item and "id" in item}
+        own = [
+            e
+            for e in connection.strays
+            if event.seq < e.seq < end and request_key(e.message.get("id")) in asked
+        ]
+        if empty is not None:
+            yield violation("an array was answered with an empty array", (event, "an array"), (empty, "its answer"))
+        elif arrays or own:
+            yield EXERCISED
+        elif asked or not event.message:
+            yield from _answer_owed(connection, event, (INVALID_REQUEST, PARSE_ERROR), "an array line")
+
+
+@rule(
+    "wire.invalid-params",
+    SHOULD,
+    says="Parameters of the wrong shape get -32602 and change nothing.",
+    source="JSON-RPC 2.0; schema ErrorCode",
+    exercised="a request with params that the schema forbids",
+    proof="success, another code, or a dead connection",
+    never="fields that the schema marks to default on error or on null, or to skip invalid items: leniency is their rule; an empty prompt, "
+    "which an agent may reject",
+)
+def invalid_params(connection: Connection) -> Verdict:
+    for request in connection.requests:
+        if not has_bad_params(request) or _is_another_rules(request):
+            continue
+        if request.response is None:
+            waited = connection.out_of_patience(request.event, answer_to=request)
+            gone = connection.ended
+            silence = waited or (gone if gone is not None and gone.name in ("exited", "disconnected") else None)
+            if silence is not None and silence.seq > request.seq:
+                yield violation(
+                    f"{request.method} with wrong params was never answered",
+                    (request.event, _what_is_wrong(request)),
+                    (silence, "and it got no answer"),
+                )
+            continue
+        yield EXERCISED
+        if request.succeeded:
+            yield violation(
+                f"{request.method} with wrong params succeeded", (request.event, _what_is_wrong(request)), (request.response, "it succeeds")
+            )
+        elif request.error_code not in (INVALID_PARAMS, -32000):
+            if request.error_code == -32002:
+                yield warning(
+                    f"{request.method} with wrong params got -32002", (request.event, _what_is_wrong(request)), (request.response, "its answer")
+                )
+            else:
+                yield violation(
+                    f"{request.method} with wrong params got {request.error_code}, not -32602",
+                    (request.event, _what_is_wrong(request)),
+                    (request.response, "its answer"),
+                )
+
+
+def _what_is_wrong(request: Request) -> str:
+    problems = [p for p in params_problems(request.method, request.params, "client") if not p.is_lenient]
+    return problems[0].message if problems else "its params are wrong"
+
+
+def _is_another_rules(request: Request) -> bool:
+    """Params about which other rules decide, or which an agent may take: an empty prompt, replay cursors, initialize."""
+    params = request.params
+    if request.method == "session/prompt" and isinstance(params, dict) and params.get("prompt") == []:
+        return True
+    return request.method == "initialize" or (request.method == "session/resume" and isinstance(params, dict) and "replayFrom" in params)
+
+
+@rule(
+    "wire.ends-with-stdin",
+    SHOULD,
+    says="The agent exits when its stdin is closed, and leaves no child behind.",
+    source="docs 'Transports'",
+    exercised="stdin closed",
+    proof="still alive after the grace time; a process of its group still alive after it exited",
+)
+def ends_with_stdin(connection: Connection) -> Verdict:
+    closed = next((control for control in connection.controls if control.name == "closed"), None)
+    transport = (connection.started.control or {}).get("transport") if connection.started is not None else None
+    if closed is None or transport not in (None, "stdio"):
+        return
+    for control in connection.controls_after(closed.seq):
+        if control.name == "lingered":
+            seconds = (control.control or {}).get("seconds")
+            yield violation(f"still alive {seconds} s after stdin was closed", (closed, "stdin is closed"), (control, "it lives on"))
+        elif control.name == "leftover":
+            count = (control.control or {}).get("count")
+            yield violation(f"left {count} processes behind", (closed, "stdin is closed"), (control, "they are alive after it exited"))
+        elif control.name == "exited":
+            yield EXERCISED
