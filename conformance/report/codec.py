@@ -10,6 +10,7 @@ from conformance.report.model import (
     FORMAT,
     STATUSES,
     SUITE,
+    BaselineResult,
     Counts,
     FindingView,
     Proof,
@@ -36,8 +37,12 @@ def write_report(report: Report, folder: Path) -> Path:
 
 
 def read_report(path: Path) -> Report:
-    """The report in `path`, or in its report.json where `path` is a folder. Raises ReportError."""
+    """The report in `path`: a report.json, the folder that holds it, or a report.ndjson. Raises ReportError."""
     path = path / FILE if path.is_dir() else path
+    if path.suffix == ".ndjson":
+        from conformance.report.stream import read_stream
+
+        return read_stream(path)
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -52,7 +57,7 @@ def read_report(path: Path) -> Report:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    return {
+    data: dict[str, Any] = {
         "report": FORMAT,
         "suite": {"name": SUITE, "version": report.version},
         "protocol": report.protocol,
@@ -72,6 +77,14 @@ def to_json(report: Report) -> dict[str, Any]:
         "rules": [rule_json(rule) for rule in report.rules],
         "scenarios": [scenario_json(scenario) for scenario in report.scenarios],
     }
+    if (baseline := report.baseline) is not None:
+        data["baseline"] = {
+            "file": baseline.file,
+            "known": baseline.known,
+            "new": baseline.new,
+            "unexpected_passes": list(baseline.unexpected_passes),
+        }
+    return data
 
 
 def counts_json(counts: Counts) -> dict[str, int]:
@@ -157,7 +170,12 @@ def from_json(data: Any) -> Report:
         rules=top.each("rules", _rule),
         scenarios=top.each("scenarios", _scenario),
         problems=top.texts("problems"),
+        baseline=_baseline(top.inner("baseline")) if data.get("baseline") is not None else None,
     )
+
+
+def _baseline(read: "_Reader") -> BaselineResult:
+    return BaselineResult(read.text("file"), read.whole("known"), read.whole("new"), read.texts("unexpected_passes"))
 
 
 def _rule(read: "_Reader") -> RuleResult:

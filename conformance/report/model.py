@@ -84,9 +84,10 @@ class RuleResult:
 
     @property
     def is_known(self) -> bool:
-        """It fails, and a baseline knows every violation of it."""
-        violations = [finding for finding in self.findings if finding.kind == "violation"]
-        return self.status == "fail" and bool(violations) and all(finding.known is not None for finding in violations)
+        """It fails (or warns), and a baseline knows every violation (or warning) of it."""
+        kind = {"fail": "violation", "warn": "warning"}.get(self.status)
+        deciding = [finding for finding in self.findings if finding.kind == kind]
+        return bool(deciding) and all(finding.known is not None for finding in deciding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,17 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class BaselineResult:
+    """How a report compares with a baseline: findings that it knows, violations that it does not, entries that no
+    longer fail."""
+
+    file: str
+    known: int = 0
+    new: int = 0
+    unexpected_passes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """A whole report. `party` is whose rules decide the verdict; `problems` is why it is incomplete (also when a
     failure decides)."""
@@ -138,6 +150,7 @@ class Report:
     rules: tuple[RuleResult, ...]
     scenarios: tuple[ScenarioResult, ...]
     problems: tuple[str, ...] = ()
+    baseline: BaselineResult | None = None
 
     def counts(self, level: str, party: str | None = None) -> Counts:
         """Of the rules of `level`, of the deciding party unless another is named."""
