@@ -231,6 +231,16 @@ class Work:
     def holds(self, seq: float) -> bool:
         return self.seq <= seq <= self.ended_at
 
+    @property
+    def cancel(self) -> tuple[Connection, Event] | None:
+        """The first session/cancel of anyone while it was open, with the connection that sent it."""
+        return next(iter(self.view.session.cancels_between(self.seq, self.ended_at)), None)
+
+    @property
+    def previous(self) -> Work | None:
+        """The work before it, on the same connection."""
+        return self.view.work_before(self.seq)
+
 
 @dataclass(slots=True, eq=False)
 class Replay:

@@ -243,6 +243,11 @@ class View:
         """Works that began after that position, in order."""
         return self.works[bisect_right(self.works, seq, key=lambda work: work.seq) :]
 
+    def work_before(self, seq: float) -> Work | None:
+        """The last work that began before that position."""
+        at = bisect_left(self.works, seq, key=lambda work: work.seq) - 1
+        return self.works[at] if at >= 0 else None
+
     def first_state_after(self, seq: float) -> State | None:
         at = bisect_right(self.states, seq, key=lambda state: state.seq)
         return self.states[at] if at < len(self.states) else None
@@ -291,6 +296,20 @@ class Session:
         """The stops between two positions."""
         first = bisect_right(self.stops, start, key=lambda event: event.seq)
         return self.stops[first : bisect_left(self.stops, end, key=lambda event: event.seq)]
+
+    def cancels_between(self, start: float, end: float) -> list[tuple[Connection, Event]]:
+        """session/cancel by anyone between two positions, with the connection that sent it."""
+        first = bisect_right(self.cancels, start, key=lambda cancel: cancel[1].seq)
+        return self.cancels[first : bisect_left(self.cancels, end, key=lambda cancel: cancel[1].seq)]
+
+    @cached_property
+    def _insertions(self) -> list[Submission]:
+        return sorted((s for s in self.submissions if s.inserted_at < float("inf")), key=lambda s: s.inserted_at)
+
+    def inserted_between(self, start: float, end: float) -> list[Submission]:
+        """Submissions whose insertion was told between two positions, in that order."""
+        first = bisect_right(self._insertions, start, key=lambda s: s.inserted_at)
+        return self._insertions[first : bisect_left(self._insertions, end, key=lambda s: s.inserted_at)]
 
     @cached_property
     def user_messages(self) -> list[Message]:
@@ -404,6 +423,12 @@ class Submission:
         """The first live update that reports this submission: under its id or, where no id was returned, by its mark."""
         found = list(self.reports) or [update for message in self.marked for update in message.live]
         return min(found, key=lambda update: update.seq, default=None)
+
+    @property
+    def inserted_at(self) -> float:
+        """The first position that tells that its message is in the conversation: its report or a success; infinity where nothing does."""
+        reported = self.report.seq if self.report is not None else float("inf")
+        return min(reported, self.answered_at if self.request.succeeded else float("inf"))
 
     @property
     def cancels(self) -> list[Event]:
