@@ -309,6 +309,13 @@ class ToolCall:
             status = step.status
         return status
 
+    @property
+    def terminal_ids(self) -> set[str]:
+        """Ids of the terminals that its content shows: its processes."""
+        shown = [step.update.body.get("content") for step in self.steps] + [[chunk.body.get("content")] for chunk in self.chunks]
+        items = (item for content in shown if isinstance(content, list) for item in content if isinstance(item, dict))
+        return {str(item.get("terminalId")) for item in items if item.get("type") == "terminal"}
+
     def steps_after(self, seq: float) -> list[ToolStep]:
         return [step for step in self.steps if step.update.seq > seq]
 

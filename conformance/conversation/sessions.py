@@ -123,6 +123,11 @@ class Connection:
         at = bisect_left(self.agent_events, seq, key=lambda event: event.seq) - 1
         return self.agent_events[at] if at >= 0 else None
 
+    def last_client_line_before(self, seq: float) -> Event | None:
+        """The last line of the client before that position."""
+        at = bisect_left(self.client_events, seq, key=lambda event: event.seq) - 1
+        return self.client_events[at] if at >= 0 else None
+
     def agent_requests_between(self, start: float, end: float) -> list[Request]:
         """Requests of the agent sent between two positions, both left out."""
         first = bisect_right(self.agent_requests, start, key=lambda request: request.seq)
@@ -277,6 +282,11 @@ class Session:
         """Prompts sent after that position, in order."""
         return self.submissions[bisect_right(self.submissions, seq, key=lambda submission: submission.seq) :]
 
+    def submission_before(self, seq: float) -> Submission | None:
+        """The last prompt sent before that position."""
+        at = bisect_left(self.submissions, seq, key=lambda submission: submission.seq) - 1
+        return self.submissions[at] if at >= 0 else None
+
     def first_update_of(self, kind: str, message_id: str) -> Update | None:
         """The first update, on any connection, live or replayed, that carries that id."""
         found = [view.messages[kind, message_id].first for view in self.views if (kind, message_id) in view.messages]
@@ -429,6 +439,14 @@ class Submission:
         """The first position that tells that its message is in the conversation: its report or a success; infinity where nothing does."""
         reported = self.report.seq if self.report is not None else float("inf")
         return min(reported, self.answered_at if self.request.succeeded else float("inf"))
+
+    @property
+    def work(self) -> Work | None:
+        """The work on its own connection that was open when it was inserted, or else the first that began after it was sent."""
+        if self.view is None:
+            return None
+        joined = self.view.work_at(self.inserted_at) if self.inserted_at < float("inf") else None
+        return joined or next(iter(self.view.works_after(self.seq)), None)
 
     @property
     def cancels(self) -> list[Event]:
