@@ -43,9 +43,10 @@ class UnknownConstruction(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 1:
-        print("usage: python tools/derive_schema.py PATH/TO/node_modules/@agentclientprotocol/sdk", file=sys.stderr)
+    if len(arguments) not in (1, 2):
+        print("usage: python tools/derive_schema.py node_modules/@agentclientprotocol/sdk [OUTPUT]", file=sys.stderr)
         return 2
+    output = Path(arguments[1]) if len(arguments) == 2 else OUTPUT
     package = Path(arguments[0])
     stable = read(package / "schema" / "v2" / "schema.json")
     unstable = read(package / "schema" / "v2" / "schema.unstable.json")
@@ -60,9 +61,9 @@ def main(arguments: list[str]) -> int:
         ),
         "definitions": merged_definitions(stable, unstable),
     }
-    OUTPUT.write_text(readable(facts) + "\n", encoding="utf-8")
+    output.write_text(readable(facts) + "\n", encoding="utf-8")
     unstable_only = sum(1 for definition in facts["definitions"].values() if definition.get("unstable"))
-    print(f"{OUTPUT}: {len(facts['definitions'])} definitions, {unstable_only} of them unstable")
+    print(f"{output}: {len(facts['definitions'])} definitions, {unstable_only} of them unstable")
     return 0
 
 

@@ -7,7 +7,7 @@ kinds matches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -73,9 +73,33 @@ def _explainer() -> Any:
     from jsonschema.validators import extend
 
     # Formats are not asserted: the verdict is that of plain JSON Schema.
-    return extend(  # type: ignore[no-untyped-call]
-        Draft202012Validator, {"$ref": _follow, "anyOf": _choose_branch, "oneOf": _choose_one, "required": _require}
-    )
+    keywords: dict[str, Any] = {keyword: _quietly(is_kept) for keyword, is_kept in _LIMITS.items()}
+    keywords |= {"$ref": _follow, "anyOf": _choose_branch, "oneOf": _choose_one, "required": _require}
+    return extend(Draft202012Validator, keywords)  # type: ignore[no-untyped-call]
+
+
+# jsonschema puts the whole value into its messages: slow for a big one, an exception for an integer of 4,300 digits.
+_LIMITS: dict[str, Callable[[Any, Any, Any], bool]] = {
+    "type": lambda validator, kinds, value: any(
+        validator.is_type(value, kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)
+    ),
+    "enum": lambda validator, allowed, value: isinstance(value, str) and value in allowed,
+    "const": lambda validator, constant, value: isinstance(value, str) and value == constant,
+    "minimum": lambda validator, least, value: not validator.is_type(value, "number") or value >= least,
+    "maximum": lambda validator, most, value: not validator.is_type(value, "number") or value <= most,
+    "minLength": lambda validator, least, value: not isinstance(value, str) or len(value) >= least,
+    "minItems": lambda validator, least, value: not isinstance(value, list) or len(value) >= least,
+}
+
+
+def _quietly(is_kept: Callable[[Any, Any, Any], bool]) -> Callable[..., Iterator[ValidationError]]:
+    def check(validator: Any, limit: Any, instance: Any, schema: Schema) -> Iterator[ValidationError]:
+        from jsonschema import ValidationError
+
+        if not is_kept(validator, limit, instance):
+            yield ValidationError("")
+
+    return check
 
 
 def _follow(validator: Any, reference: str, instance: Any, schema: Schema) -> Iterator[ValidationError]:
