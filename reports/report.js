@@ -22,6 +22,10 @@
     return element;
   }
 
+  function plural(number, word) {
+    return `${number} ${word}${number === 1 ? "" : "s"}`;
+  }
+
   function whenOpened(details, build) {
     details.addEventListener("toggle", () => {
       if (details.open && !details.dataset.built) {
@@ -120,8 +124,6 @@
     function draw() {
       const from = rowAt(scroller.scrollTop - 200), until = rowAt(scroller.scrollTop + (scroller.clientHeight || 500) + 200);
       const visible = rows.slice(from, until + 1).map((row, i) => drawRow(row, from + i));
-      const lines = el("div.area");
-      lines.className = "lane-area";
       canvas.replaceChildren(...laneLines(), ...visible);
     }
 
@@ -272,7 +274,7 @@
     const details = el("details.rule", { open: false },
       el("summary", {}, el("span.mark." + result.status, {}, WORDS[result.status]), el("span.id.mono", {}, result.id),
         el("span.dim", {}, `${result.level} \u00b7 ${result.party}`),
-        result.findings.length ? el("span.dim", {}, `${result.findings.length + result.omitted} findings`) : null));
+        result.findings.length ? el("span.dim", {}, plural(result.findings.length + result.omitted, "finding")) : null));
     details.id = "rule-" + result.id;
     whenOpened(details, () => el("div.body", {},
       el("div.says", {}, el("p", {}, result.text), el("p.dim", {}, result.source)),
@@ -321,7 +323,7 @@
       ["target", [info.name, info.version].filter((part) => typeof part === "string").join(" ")],
       ["command", target.kind === "reference" ? "the bundled reference agent" : target.command],
       ["protocol", `ACP version ${report.protocol}, rules for the ${report.party}`],
-      ["run", `${report.scenarios.length} scenarios in ${report.seconds.toFixed(1)} s, seed ${report.seed}, ${report.started}`],
+      ["run", `${plural(report.scenarios.length, report.target.kind === "transcripts" ? "transcript" : "scenario")} in ${report.seconds.toFixed(1)} s, seed ${report.seed}, ${report.started}`],
       ["suite", `acp-conformance ${report.suite.version}`],
     ];
     if (report.baseline) facts.push(["baseline", `${report.baseline.file}: ${report.baseline.known} known, ${report.baseline.new} new`

@@ -53,7 +53,7 @@ def exit_status(report: "Report", *, strict: bool = False) -> int:
     if report.problems:
         return INCOMPLETE
     unexpected = report.baseline is not None and bool(report.baseline.unexpected_passes)
-    if strict and (failed or unexpected or any(rule.status == "warn" for rule in decisive)):
+    if strict and (failed or unexpected or any(rule.status == "warn" and not rule.is_known for rule in decisive)):
         return NONCONFORMANT
     return CONFORMANT
 

@@ -58,9 +58,20 @@ def summary(report: Report, width: int) -> Iterator[Line]:
     yield from paragraph(
         f"{target_words(report)}; {len(report.scenarios)} {_runs(report)}, {report.seconds:.1f} s", width, 2
     )
+    yield from _baseline(report, width)
     for problem in report.problems:
         for line in problem.splitlines():
             yield from paragraph(line, width, 2, "warn")
+
+
+def _baseline(report: Report, width: int) -> Iterator[Line]:
+    baseline = report.baseline
+    if baseline is None:
+        return
+    told = f"baseline {baseline.file}: {baseline.known} findings are known, {baseline.new} violations are new"
+    yield from paragraph(told, width, 2)
+    for entry in baseline.unexpected_passes:
+        yield from paragraph(f"no longer fails, remove it from the baseline: {entry}", width, 2, "warn")
 
 
 def target_words(report: Report) -> str:
