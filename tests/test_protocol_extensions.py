@@ -172,6 +172,12 @@ def test_every_unstable_addition_is_marked_as_one(method: Any) -> None:
         assert all(value.unstable or value.value == "_custom" for value in found.custom_values)
 
 
+def test_a_key_is_shown_in_few_harmless_words() -> None:
+    (found,) = unknown("session/prompt", {"\x1b[31m": 1})
+    assert found[0] == '["\\u001b[31m"]'
+    assert all(len(path) < 80 for path, _ in unknown("session/prompt", {"x" * 10_000: 1, "é" * 10_000: 2}))
+
+
 def test_a_flood_is_cut_short() -> None:
     content = [{"type": "text", "text": "", f"x{number}": 1} for number in range(1_000)]
     assert len(unknown("session/update", update(sessionUpdate="agent_message", content=content))) == 100

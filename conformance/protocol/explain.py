@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from conformance.protocol.facts import definition
 from conformance.protocol.json_schema import Schema, schema_of, stable_definitions
+from conformance.protocol.paths import below
 from conformance.wire.json_text import shown
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _name(reference: str) -> str:
 
 def _problem(error: ValidationError, name: str, root: str) -> Problem:
     owner, is_lenient = _place(error, name)
-    path = _spelled(list(error.absolute_path))
+    path = reduce(below, error.absolute_path, "")
     value = None if error.validator == "required" else error.instance
     return Problem(path, value, owner, f"{path or root} {_complaint(error)} ({owner})", is_lenient)
 
@@ -249,18 +250,6 @@ def _wanted(schema: Schema) -> str:
 
 def _counted(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def _spelled(path: list[str | int]) -> str:
-    spelled = ""
-    for step in path:
-        if isinstance(step, int):
-            spelled += f"[{step}]"
-        elif step.isidentifier() and step.isascii():
-            spelled += f".{step}" if spelled else step
-        else:
-            spelled += f"[{shown(step)}]"
-    return spelled
 
 
 def _place(error: ValidationError, name: str) -> tuple[str, bool]:

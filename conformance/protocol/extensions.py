@@ -14,7 +14,7 @@ from typing import Any, Literal
 from conformance.protocol.facts import Type, definition, is_stable, stable
 from conformance.protocol.formats import FORMATS
 from conformance.protocol.methods import Side, method, request_method
-from conformance.wire.json_text import shown
+from conformance.protocol.paths import below
 
 Part = Literal["params", "result", "error"]
 
@@ -141,8 +141,7 @@ class _Object(_Walker):
     def _note_unknown(self, value: dict[str, Any], path: str, found: Extensions) -> None:
         for key in value:
             if key not in self.known and len(found.unknown_fields) < MAX_FOUND:
-                place = f"[{shown(key)}]" if not key.isidentifier() or not key.isascii() else f".{key}" if path else key
-                found.unknown_fields.append(UnknownField(path + place, key, self.name, key in self.unstable))
+                found.unknown_fields.append(UnknownField(below(path, key), key, self.name, key in self.unstable))
 
 
 class _Union(_Walker):
@@ -167,8 +166,7 @@ class _Union(_Walker):
                 variant.walk(value, path, found)
                 return
             if self.is_reserved and len(found.custom_values) < MAX_FOUND:
-                place = f"{path}.{self.tag}" if path else self.tag
-                found.custom_values.append(CustomValue(place, tag, self.name, tag in self.unstable))
+                found.custom_values.append(CustomValue(below(path, self.tag), tag, self.name, tag in self.unstable))
             self.other.walk(value, path, found)
         elif tag is None and self.untagged is not None:
             self.untagged.walk(value, path, found)
@@ -216,8 +214,7 @@ class _Map(_Walker):
     def walk(self, value: Any, path: str, found: Extensions) -> None:
         if type(value) is dict:
             for key, item in value.items():
-                place = f".{key}" if key.isidentifier() and key.isascii() else f"[{shown(key)}]"
-                self.values.walk(item, path + place, found)
+                self.values.walk(item, below(path, key), found)
 
 
 class _Choice(_Walker):

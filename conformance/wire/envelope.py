@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from conformance.wire.json_text import parse, shown
+from conformance.wire.json_text import encode, parse, shown
 
 
 class Kind(StrEnum):
@@ -92,7 +92,7 @@ def request_key(id: Any) -> tuple[str, Any]:
         return ("float", id)
     if id is None:
         return ("null", None)
-    return ("json", repr(id))
+    return ("json", encode(id))
 
 
 def _classify(message: Any) -> tuple[Kind, tuple[str, ...]]:
