@@ -53,8 +53,10 @@ def parse(text: str) -> Parsed:
         value, end = _scan_quickly(text, 0)
     except (ValueError, StopIteration, RecursionError, _Suspicious):
         return _parse_carefully(text)
-    if end != len(text) or _needs_a_second_look(text):
+    if end != len(text) or ("\\u" in text and _ESCAPED_SURROGATE.search(text)):
         return _parse_carefully(text)
+    if _is_nested_too_deeply(text, value):
+        return _TOO_DEEP
     return Parsed(True, value)
 
 
@@ -139,11 +141,13 @@ _scan_quickly: Final[Callable[[str, int], tuple[Any, int]]] = vars(
 _write_quickly: Final = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
-def _needs_a_second_look(text: str) -> bool:
-    # A container takes two characters. Counting costs less than a walk; only a suspicion goes on to the careful reader.
-    if len(text) > 2 * MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH:
-        return True
-    return "\\u" in text and _ESCAPED_SURROGATE.search(text) is not None
+_TOO_DEEP: Final = Parsed(False, None, ("nested too deeply",))
+
+
+def _is_nested_too_deeply(text: str, value: Any) -> bool:
+    # A container takes two characters. Counting costs less than the walk, which only a suspicion deserves.
+    is_suspicious = len(text) > 2 * MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH
+    return is_suspicious and _depth_exceeds(value, MAX_DEPTH)
 
 
 class _NoJson(Exception):
@@ -198,11 +202,11 @@ def _parse_carefully(text: str) -> Parsed:
     except JSONDecodeError as error:
         return Parsed(False, None, (f"not JSON: {error.msg[:1].lower()}{error.msg[1:]} (character {error.pos + 1})",))
     except RecursionError:
-        return Parsed(False, None, ("nested too deeply",))
+        return _TOO_DEEP
     if end != len(stripped):
         return Parsed(False, None, ("text after the message",))
-    if _depth_exceeds(value, MAX_DEPTH):
-        return Parsed(False, None, ("nested too deeply",))
+    if _is_nested_too_deeply(text, value):
+        return _TOO_DEEP
     if _ESCAPED_SURROGATE.search(stripped) and _has_lone_surrogate(value):
         note("a lone surrogate in a string")
     return Parsed(True, value, tuple(flaws))
