@@ -1,0 +1,270 @@
+"""Runs scenarios on a target, several at a time, judges each history, and grows the report; or judges recorded ones.
+
+Each scenario has a folder, a scripted model and processes of its own, and all of that is gone when it has ended.
+A run that is interrupted ends in order: what was recorded until then is judged and reported.
+"""
+
+import asyncio
+import random
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from conformance.history import Recorder, Redactor, read_transcript
+from conformance.model import ScriptedModel
+from conformance.profile import Profile
+from conformance.report import Report, ReportBuilder, RunEvent, RunStarted, ScenarioResult, ScenarioStarted, Target
+from conformance.resources import folder
+from conformance.rules import RULES, Judgement, Rule, judge
+from conformance.scenario.interpreter import Played, not_applicable, play
+from conformance.scenario.lives import Lives, setting_of
+from conformance.scenario.loader import ENDINGS, load, load_all
+from conformance.scenario.model import Scenario
+from conformance.scenario.setting import Setting
+from conformance.scenario.spelling import did_you_mean
+
+TRANSCRIPTS: Final = "transcripts"
+_MOST_UNANSWERED: Final = 2  # scenarios in which not even `initialize` was answered, before no more are started
+
+Sink = Callable[[RunEvent], None]
+
+
+class UsageProblem(Exception):
+    """The run was asked for something that is not there. Says what, and what is near it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to run and how. `scenarios` and `rules` are globs (a scenario also the path of a file), empty for all;
+    `patience` in seconds, None for the profile's; `report` the folder of the report, None to write nothing;
+    `arguments` the options of the command line that chose the target, for the commands that run a scenario again."""
+
+    scenarios: Sequence[str] = ()
+    rules: Sequence[str] = ()
+    jobs: int = 2
+    seed: int | None = None
+    patience: float | None = None
+    report: Path | None = None
+    arguments: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run that has ended. `was_interrupted`: before all its scenarios had run."""
+
+    report: Report
+    was_interrupted: bool = False
+
+
+def choose(options: Options) -> list[Scenario]:
+    """The scenarios that the options name, in order of their ids. Raises UsageProblem, ScenarioError."""
+    known = {scenario.id: scenario for scenario in load_all(folder("scenarios"), rules=RULES)}
+    chosen: dict[str, Scenario] = {}
+    for glob in options.scenarios:
+        if glob.endswith(ENDINGS) and (path := Path(glob)).is_file():
+            scenario = next((own for own in known.values() if own.path.resolve() == path.resolve()), None)
+            scenario = scenario or load(path, rules=RULES)
+            chosen[scenario.id] = scenario
+            continue
+        if glob.endswith(ENDINGS):
+            raise UsageProblem(f"--scenario {glob}: there is no such file")
+        found = {id: scenario for id, scenario in known.items() if fnmatchcase(id, glob)}
+        if not found:
+            raise UsageProblem(f'--scenario: no scenario matches "{glob}"{did_you_mean(glob, known)}')
+        chosen |= found
+    if not options.scenarios:
+        chosen = known
+    return _of_rules(list(chosen.values()), options.rules)
+
+
+def _of_rules(scenarios: list[Scenario], globs: Sequence[str]) -> list[Scenario]:
+    """Those of the scenarios that are meant to exercise a rule that a glob matches; all of them where there is no
+    glob."""
+    if not globs:
+        return sorted(scenarios, key=lambda scenario: scenario.id)
+    wanted: set[str] = set()
+    for glob in globs:
+        found = {id for id in RULES if fnmatchcase(id, glob)}
+        if not found:
+            raise UsageProblem(f'--rule: no rule matches "{glob}"{did_you_mean(glob, RULES)}')
+        wanted |= found
+    chosen = [scenario for scenario in scenarios if wanted & set(scenario.exercises)]
+    if not chosen:
+        raise UsageProblem(f"--rule: none of the chosen scenarios exercises {', '.join(sorted(wanted))}")
+    return sorted(chosen, key=lambda scenario: scenario.id)
+
+
+def run_blocking(profile: Profile, target: Target, options: Options, sink: Sink) -> Ran:
+    """`run` in an event loop of its own; Ctrl-C interrupts it in order."""
+    return asyncio.run(run(profile, target, options, sink))
+
+
+async def run(profile: Profile, target: Target, options: Options, sink: Sink) -> Ran:
+    """Runs the chosen scenarios; every event goes to `sink`. Raises UsageProblem, ScenarioError before anything is
+    started."""
+    scenarios = choose(options)
+    started = RunStarted(
+        target,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seed=options.seed if options.seed is not None else random.randrange(1, 1_000_000),
+        scenarios=tuple(scenario.id for scenario in scenarios),
+        arguments=tuple(options.arguments),
+        folder=options.report,
+    )
+    return await _Run(profile, options, started, scenarios, sink).ran()
+
+
+@dataclass(slots=True)
+class _Run:
+    profile: Profile
+    options: Options
+    started: RunStarted
+    scenarios: list[Scenario]
+    sink: Sink
+    builder: ReportBuilder = field(init=False)
+    redactor: Redactor = field(init=False)
+    unanswered: list[str] = field(default_factory=list)
+
+    async def ran(self) -> Ran:
+        import os
+
+        self.redactor = Redactor(os.environ, (str(Path.home()),))
+        self.builder = ReportBuilder(self.started, _rules_of("agent"), redactor=self.redactor)
+        began = time.monotonic()
+        self.sink(self.builder.started)
+        waiting = deque(self.scenarios)
+        workers = [
+            asyncio.create_task(self._work(waiting)) for _ in range(max(1, min(self.options.jobs, len(waiting))))
+        ]
+        was_interrupted = False
+        try:
+            await asyncio.gather(*workers)
+        except asyncio.CancelledError:
+            was_interrupted = True
+            left = len(waiting)
+            waiting.clear()
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            self.builder.problem(f"interrupted: {left} of {len(self.scenarios)} scenarios were not started")
+        finally:
+            for worker in workers:
+                worker.cancel()
+        finished = self.builder.finish(time.monotonic() - began)
+        self.sink(finished)
+        return Ran(finished.report, was_interrupted)
+
+    async def _work(self, waiting: deque[Scenario]) -> None:
+        while waiting:
+            scenario = waiting.popleft()
+            await self._one(scenario)
+            if len(self.unanswered) >= _MOST_UNANSWERED and waiting:
+                left = len(waiting)
+                waiting.clear()
+                self.builder.problem(
+                    f"{left} scenarios were not started, since the agent did not answer in {len(self.unanswered)}"
+                )
+
+    async def _one(self, scenario: Scenario) -> None:
+        self.sink(ScenarioStarted(scenario.id, scenario.title))
+        began = time.monotonic()
+        workdir = Path(tempfile.mkdtemp(prefix="acp-conformance-")).resolve()
+        setting = setting_of(self.profile, workdir=workdir, seed=self.started.seed, patience=self.options.patience)
+        try:
+            if (why := not_applicable(scenario, setting)) is not None:
+                self._report(scenario, Played("not-applicable", why), None, None, 0.0)
+                return
+            await self._play(scenario, setting, began)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, workdir, ignore_errors=True)
+
+    async def _play(self, scenario: Scenario, setting: Setting, began: float) -> None:
+        path = self.options.report / TRANSCRIPTS / scenario.transcript if self.options.report is not None else None
+        header = {"scenario": scenario.id, "seed": self.started.seed}
+        recorder = Recorder(path, header, redactor=self.redactor)
+        model = ScriptedModel(recorder) if setting.has_model else None
+        lives: Lives | None = None
+        played = Played("completed", "interrupted")
+        try:
+            if model is not None:
+                await model.start()
+            lives = Lives(self.profile, recorder, setting, model)
+            played = await play(scenario, setting, recorder, lives, model)
+        finally:
+            if lives is not None:
+                await lives.end()
+            if model is not None:
+                await model.stop()
+            recorder.close()
+            judgement = judge(recorder.history, _rules_of("agent"))
+            self._report(scenario, played, judgement, path, time.monotonic() - began)
+
+    def _report(
+        self, scenario: Scenario, played: Played, judgement: Judgement | None, path: Path | None, seconds: float
+    ) -> None:
+        if played.unanswered:
+            self.unanswered.append(scenario.id)
+        answer = played.answer or {}
+        info, capabilities = answer.get("info"), answer.get("capabilities")
+        result = ScenarioResult(
+            id=scenario.id,
+            title=scenario.title,
+            status=played.status,
+            reason=played.reason,
+            seconds=seconds,
+            transcript=f"{TRANSCRIPTS}/{path.name}" if path is not None else None,
+            stderr=played.stderr,
+        )
+        finished = self.builder.add(
+            result,
+            judgement,
+            exercises=scenario.exercises,
+            info=info if isinstance(info, dict) else None,
+            capabilities=capabilities if isinstance(capabilities, dict) else None,
+        )
+        self.sink(finished)
+
+
+def check(paths: Iterable[Path], sink: Sink) -> Report:
+    """Judges recorded traffic, both sides of it; nothing is started. Raises TranscriptError."""
+    files = list(paths)
+    histories = [(path, read_transcript(path)) for path in files]
+    names = _names(files)
+    started = RunStarted(
+        Target("transcripts", ", ".join(str(path) for path in files)),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        scenarios=tuple(names),
+    )
+    builder = ReportBuilder(started, RULES.values())
+    sink(builder.started)
+    began = time.monotonic()
+    for name, (path, history) in zip(names, histories, strict=True):
+        sink(ScenarioStarted(name, str(path)))
+        since = time.monotonic()
+        judgement = judge(history)
+        reason = "; ".join(history.flaws)
+        sink(
+            builder.add(
+                ScenarioResult(name, str(path), "completed", reason, time.monotonic() - since, str(path)), judgement
+            )
+        )
+    finished = builder.finish(time.monotonic() - began)
+    sink(finished)
+    return finished.report
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """A name for each transcript: its file's, or its path where two have the same."""
+    stems = [path.stem for path in paths]
+    return [stem if stems.count(stem) == 1 else str(path) for stem, path in zip(stems, paths, strict=True)]
+
+
+def _rules_of(party: str) -> list[Rule]:
+    return [rule for rule in RULES.values() if rule.party == party]

@@ -1,0 +1,130 @@
+"""Plays a scenario from its first step to the orderly end of every connection, and says what became of it. Never
+judges.
+
+Whatever happens, what was recorded stays, everything that was started is ended, and the whole is bounded: one
+patience for an agent that hangs, a limit for the scenario.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from conformance import __version__
+from conformance.history import Recorder, controls
+from conformance.model import ScriptedModel
+from conformance.peers import ConnectionEnded
+from conformance.scenario import sight
+from conformance.scenario.model import Scenario
+from conformance.scenario.needs import missing
+from conformance.scenario.performing import perform
+from conformance.scenario.setting import Setting
+from conformance.scenario.stage import Actor, Connector, Stage
+from conformance.scenario.stops import Broken, NotApplicable, Stop
+from conformance.scenario.verbs.requests import answer_held
+from conformance.scenario.verbs.windows import quiet_window
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What became of a scenario. `answer` is what the agent said to `initialize`; `unanswered`: it said nothing, or
+    never started."""
+
+    status: Literal["completed", "not-applicable", "broken"]
+    reason: str = ""
+    answer: dict[str, Any] | None = None
+    stderr: str = ""
+    unanswered: bool = False
+
+
+def not_applicable(scenario: Scenario, setting: Setting) -> str | None:
+    """Why the scenario cannot be played on this target, and what to add to the profile; None where it can be tried."""
+    return next((why for need in scenario.needs if (why := missing(need, setting)) is not None), None)
+
+
+async def play(
+    scenario: Scenario, setting: Setting, recorder: Recorder, connector: Connector, model: ScriptedModel | None = None
+) -> Played:
+    """Plays the scenario; the history grows in `recorder`. The model, where there is one, listens already."""
+    recorder.control(
+        "",
+        controls.PROFILE,
+        triggers=dict(setting.triggers),
+        sessions={"shared": setting.shared, "survives-restart": setting.survives_restart},
+        model=setting.model_api,
+        patience=setting.patience,
+        hold_window=setting.hold_window,
+        quiet_window=setting.quiet_window,
+        suite=__version__,
+    )
+    stage = Stage(scenario, setting, recorder, connector, model)
+    played = Played("completed")
+    try:
+        try:
+            async with asyncio.timeout(setting.limit):
+                await perform(stage, scenario.steps)
+        except TimeoutError:
+            why = f"it took longer than {setting.limit:g} s and was stopped there"
+            stage.is_exhausted = True
+            stage.record("", controls.NOT_BROUGHT_ABOUT, why=why)
+            played = Played("completed", f"{why}; give a slow agent more with [limits] scenario")
+        except NotApplicable as stop:
+            played = Played("not-applicable", stop.reason)
+        except Broken as stop:
+            stage.is_exhausted = True
+            played = Played("broken", stop.reason, unanswered=stop.unanswered)
+        except Stop as stop:
+            played = Played("completed", stop.reason)
+        await _wind_up(stage, is_whole=played.status == "completed")
+    finally:
+        await _end(stage)
+        for effect in sorted(stage.effects):
+            if (setting.workdir / effect).exists():
+                stage.record("", controls.TOOL_EFFECT, nonce=None, detail=f"the file {effect} is there")
+    actors = list(stage.actors.values())
+    answer = next((actor.answer for actor in actors if actor.answer), None)
+    stderr = next((tail for actor in actors if (tail := actor.client.connection.stderr_tail)), "")
+    return Played(played.status, played.reason, answer, stderr, played.unanswered)
+
+
+async def _wind_up(stage: Stage, *, is_whole: bool) -> None:
+    """After the last step: nothing is held any more, work may end, and each connection is asked once more, so that what
+    it still owes is either there or missing for good."""
+    if stage.model is not None:
+        stage.model.release(None)
+    living = [actor for actor in stage.actors.values() if _is_usable(actor)]
+    for actor in living:
+        answer_held(stage, actor, "cancel")
+    if not is_whole:
+        return
+    try:
+        await asyncio.gather(*(_settle(stage, actor) for actor in living))
+    except (Stop, ConnectionEnded):
+        return  # an agent that goes away now owes nothing that could still be asked for
+
+
+def _is_usable(actor: Actor) -> bool:
+    return actor.is_open and not actor.is_deaf and not actor.client.connection.ended.is_set()
+
+
+async def _settle(stage: Stage, actor: Actor) -> None:
+    """Waits until no request is open and no session at work, then for quiet and an answered request."""
+    conn, began, patience = actor.conn, stage.now, stage.patience
+    await stage.waits.until(
+        lambda event: (not stage.unanswered(conn) and not stage.busy_sessions(conn)) or sight.ends(event, conn),
+        since=max(0, began - 1),
+        patience=patience,
+    )
+    if actor.client.connection.ended.is_set():
+        return
+    for sent in stage.unanswered(conn):
+        stage.out_of_patience(conn, "response", patience, began, id=sent.id, session=sent.session)
+    for session in stage.busy_sessions(conn):
+        stage.out_of_patience(conn, "idle", patience, began, session=session)
+    if actor.answer is not None:
+        await quiet_window(stage, actor, None)
+
+
+async def _end(stage: Stage) -> None:
+    """Ends every connection, the open ones in an orderly way, and waits until all is gone."""
+    ending = [actor.client.cut() if actor.is_deaf else actor.client.close() for actor in stage.actors.values()]
+    await asyncio.shield(asyncio.gather(*ending, return_exceptions=True))

@@ -1,0 +1,88 @@
+"""Windows of time that end with an answered request: quiet (nothing more came) and hold (nothing came while something
+was held)."""
+
+from conformance.history import Event, controls
+from conformance.scenario import sight
+from conformance.scenario.shapes import Name
+from conformance.scenario.stage import BARRIER, Actor, Chat, Stage
+from conformance.scenario.table import Given, condition
+from conformance.scenario.verbs.views import actor_of
+from conformance.scenario.watching import ENDED, Met, Missed
+
+_MOST_WINDOWS = 12  # an agent that never falls silent is not waited for longer than this many windows
+
+
+async def barrier(stage: Stage, actor: Actor, *, seconds: float | None = None) -> bool:
+    """A request that every agent answers at once: what it owed before, it has written by then. Whether it was
+    answered."""
+    method, params = ("session/list", {"cwd": str(stage.setting.workdir)}) if actor.has_sessions else (BARRIER, {})
+    sent = await stage.send_request(actor, method, params)
+    return await stage.response(sent, seconds=seconds) is not None
+
+
+async def quiet_window(stage: Stage, actor: Actor, session: str | None, *, seconds: float | None = None) -> bool:
+    """Waits until no update came for the quiet window, then for the barrier; records the window. Whether all that came
+    about.
+
+    `session` limits it to the updates of one session; a window of all is recorded for each session of the
+    connection.
+    """
+    window, began = stage.quiet_seconds(actor), stage.now
+    is_quiet = False
+    for _ in range(_MOST_WINDOWS):
+        began = stage.now
+        disturbed = await stage.waits.until(
+            lambda event: _disturbs(event, actor.conn, session),
+            since=began,
+            patience=window,
+            ended=actor.client.connection.ended,
+        )
+        if disturbed is None:
+            is_quiet = True
+            break
+    if actor.client.connection.ended.is_set() or not await barrier(stage, actor, seconds=seconds):
+        return False
+    for each in [session] if session is not None else stage.sessions_of(actor.conn):
+        if is_quiet:
+            stage.record(actor.conn, controls.WINDOW, kind="quiet", session=each, began=began, seconds=round(window, 3))
+    return is_quiet
+
+
+def _disturbs(event: Event, conn: str, session: str | None) -> bool:
+    found = sight.update(event) if event.conn == conn else None
+    return found is not None and session in (None, found[0])
+
+
+def _chats(stage: Stage, aliases: tuple[str, ...]) -> list[Chat]:
+    return [stage.chat(alias) for alias in aliases]
+
+
+@condition(
+    "quiet",
+    "No update of the session for the quiet window, then an answered request: whatever the agent owed, it has written",
+    Name("session", many=True),
+)
+async def quiet(stage: Stage, given: Given, seconds: float) -> Met | Missed:
+    for chat in _chats(stage, given["quiet"]):
+        actor = actor_of(stage, given, chat)
+        await quiet_window(stage, actor, chat.id, seconds=seconds)
+        if actor.client.connection.ended.is_set():
+            return Missed(ENDED, False, actor.conn)
+    return Met()
+
+
+@condition(
+    "held",
+    "The hold window has passed (the scenario holds a model request or a permission), then an answered request",
+    Name("session"),
+)
+async def held(stage: Stage, given: Given, seconds: float) -> Met | Missed:
+    chat = stage.chat(given["held"])
+    actor = actor_of(stage, given, chat)
+    window, began = max(stage.setting.hold_window, 2 * stage.quiet_seconds(actor)), stage.now
+    await stage.waits.until(lambda event: False, since=began, patience=window, ended=actor.client.connection.ended)
+    if actor.client.connection.ended.is_set():
+        return Missed(ENDED, False, actor.conn)
+    if await barrier(stage, actor, seconds=seconds):
+        stage.record(actor.conn, controls.WINDOW, kind="hold", session=chat.id, began=began, seconds=round(window, 3))
+    return Met()
