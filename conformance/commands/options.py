@@ -23,7 +23,7 @@ def known_formats() -> list[str]:
     return sorted(["json", "ndjson", *(path.stem for path in _VIEWS.glob("[a-z]*.py"))])
 
 
-def formats(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+def formats(context: click.Context, parameter: click.Parameter | None, value: str) -> tuple[str, ...]:
     """ "html,junit" as names; raises a usage error for a name that is none."""
     names = tuple(dict.fromkeys(part.strip().lower() for part in value.split(",") if part.strip()))
     for name in names:

@@ -40,7 +40,11 @@ class ReportBuilder:
 
     def __init__(self, started: RunStarted, rules: Iterable[Rule], *, redactor: Redactor | None = None) -> None:
         self._redactor = redactor or Redactor()
-        self._started = replace(started, arguments=tuple(map(self._redactor.text, started.arguments)))
+        self._started = replace(
+            started,
+            started=started.started.removesuffix("+00:00").removesuffix("Z") + "Z",
+            arguments=tuple(map(self._redactor.text, started.arguments)),
+        )
         self._target = replace(
             started.target,
             command=clean(self._redactor.text(started.target.command), LONG),

@@ -63,7 +63,7 @@ def _called(message: Mapping[str, Any]) -> str:
 
 def _prompt(message: Mapping[str, Any]) -> str:
     params = message.get("params")
-    return _content({"content": params.get("prompt")}) if isinstance(params, dict) else ""
+    return _content({"content": params["prompt"]}) if isinstance(params, dict) and "prompt" in params else ""
 
 
 def _content(holder: Mapping[str, Any]) -> str:

@@ -3,8 +3,9 @@
 Makes lines; where they go and whether they are coloured is `console`'s part.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from conformance.report.layout import BLANK, Line, Span, columns, listing, pad, paragraph
 from conformance.report.model import Counts, FindingView, Proof, Report, RuleResult, Status
@@ -12,6 +13,7 @@ from conformance.report.sanitise import clean
 
 FINDINGS_SHOWN = 3  # of one rule, unless all are asked for
 _INDENT = 6
+_PART = 30  # columns that an event's part in the argument has at least, before it goes on a line of its own
 _HEADINGS: dict[Status, str] = {"fail": "FAIL", "broken": "BROKE", "warn": "WARN"}
 
 
@@ -148,12 +150,12 @@ def excerpt(events: Sequence[Proof], width: int) -> Iterator[Line]:
     times = max(len(row[0]) for row in rows)
     lanes = max(columns(row[1]) for row in rows)
     start = _INDENT + 2 + times + 2 + lanes + 4
-    whats = min(max(columns(row[3]) for row in rows), max(24, (width - start) // 2))
+    whats = min(max(columns(row[3]) for row in rows), max(24, width - start - 2 - _PART))
     for time, who, way, what, part in rows:
         lead = Span(" " * (_INDENT + 2) + time.rjust(times) + "  ", "dim")
         lane = Span(f"{pad(who, lanes)} {way} ", "wire")
         aligned = start + whats + 2
-        if part and columns(what) <= whats and width - aligned >= 24:
+        if part and columns(what) <= whats and width - aligned >= _PART:
             yield from paragraph(part, width, aligned, first=(lead, lane, Span(pad(what, whats) + "  ")))
         else:
             yield from paragraph(what, width, start, first=(lead, lane))
@@ -170,7 +172,8 @@ def _who(proof: Proof, several: bool) -> tuple[str, str]:
 
 
 def _opened(transcript: str, folder: Path | None) -> str:
-    return str(folder / transcript) if folder is not None and not PurePath(transcript).is_absolute() else transcript
+    """The path as it can be opened from here, without the dots on the way."""
+    return os.path.normpath(folder / transcript) if folder is not None else transcript
 
 
 def _runs(report: Report) -> str:
@@ -185,6 +188,9 @@ def _the_rest(report: Report, width: int, verbose: bool) -> Iterator[Line]:
         if not rules:
             continue
         yield BLANK
+        if report.target.kind == "transcripts" and not verbose:  # a recording shows what it shows
+            yield (Span(f"{title} ({len(rules)}; -v lists them)", "dim"),)
+            continue
         more = "" if verbose or status == "not-applicable" else "; -v says why"
         yield (Span(f"{title} ({len(rules)}{more})", "dim"),)
         if verbose or (status == "not-applicable" and len(rules) <= 6):
