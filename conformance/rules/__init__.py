@@ -1,10 +1,46 @@
 """The rules of the catalogue and the oracle that decides them. Pure: no I/O, no clock, no knowledge of scenarios."""
 
-from conformance.rules import prompt, prompt_content, prompt_failure, state, state_ends, wire, wire_provoked, wire_responses
+from conformance.rules import (
+    client,
+    client_wire,
+    init,
+    prompt,
+    prompt_content,
+    prompt_failure,
+    session,
+    session_close,
+    session_config,
+    session_list,
+    state,
+    state_ends,
+    tool,
+    tool_content,
+    wire,
+    wire_provoked,
+    wire_responses,
+)
 from conformance.rules.oracle import Judgement, Outcome, judge
 from conformance.rules.registry import RULES, Finding, Kind, Level, Party, Rule
 
-AREAS = (prompt, prompt_content, prompt_failure, state, state_ends, wire, wire_provoked, wire_responses)
+AREAS = (
+    prompt,
+    prompt_content,
+    prompt_failure,
+    state,
+    state_ends,
+    wire,
+    wire_provoked,
+    wire_responses,
+    init,
+    session,
+    session_close,
+    session_list,
+    session_config,
+    tool,
+    tool_content,
+    client,
+    client_wire,
+)
 """The modules that register rules, in the catalogue's order."""
 
 __all__ = ["AREAS", "RULES", "Finding", "Judgement", "Kind", "Level", "Outcome", "Party", "Rule", "judge"]

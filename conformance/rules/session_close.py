@@ -1,0 +1,240 @@
+"""Closing a session: what it ends, what it answers, and the silence after it (schema CloseSessionRequest)."""
+
+from conformance.conversation import Conversation, Request, State, Submission, View, Work
+from conformance.history import Event
+from conformance.protocol.errors import ErrorCode, error_name
+from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
+from conformance.rules.session import NAMES_NO_OWN, closed_before, sessions_there
+from conformance.wire import shown
+
+OWN_REASONS = (
+    ErrorCode.INVALID_PARAMS,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.METHOD_NOT_FOUND,
+    ErrorCode.AUTHENTICATION_REQUIRED,
+)
+"""Codes with which a request may be refused for its own sake, whatever happens to the session."""
+
+
+def closes_of(view: View) -> list[Request]:
+    """The session/close requests of this connection for this session that succeeded, in order."""
+    return [close for close in view.session.closes if close.connection is view.connection and close.succeeded]
+
+
+@rule(
+    "session.close-cancels-first",
+    MUST,
+    says="session/close of a busy session sends the final updates and idle 'cancelled' before its response.",
+    source="schema CloseSessionRequest",
+    exercised="session/close while running with the model held, or while running at all",
+    proof="no idle before the close response though the session was running; or an idle of another reason though the "
+    "model was held",
+    never="work that ended by itself while the close was on its way; closing an idle session",
+)
+def close_cancels_first(view: View) -> Verdict:
+    for close in closes_of(view):
+        work = view.work_at(close.seq)
+        if work is None or close.response is None:
+            continue
+        running = (work.began.event, f"{work.began.value}: foreground work begins")
+        asked = (close.event, "the session is closed while that work is open")
+        if work.ended is None or work.ended_at > close.answered_at:
+            late = [(work.ended.event, "its idle comes only now")] if work.ended is not None else []
+            yield violation(
+                "session/close of a busy session was answered before the work was reported as cancelled",
+                running,
+                asked,
+                (close.response, "the close is answered, and no idle came before it"),
+                *late,
+            )
+        elif work.stop_reason == "cancelled":
+            yield EXERCISED
+        elif _model_was_held(view, work, close):
+            yield violation(
+                f"the work that session/close ended was reported with {_reason(work.ended)} instead of 'cancelled'",
+                running,
+                asked,
+                (
+                    work.ended.event,
+                    f"the model was held, so only the close can have ended it; it says {_reason(work.ended)}",
+                ),
+                (close.response, "the close is answered"),
+            )
+        elif work.stop_reason in (None, "error"):
+            yield warning(
+                f"the work that was open at session/close ended with {_reason(work.ended)} instead of 'cancelled'",
+                running,
+                asked,
+                (work.ended.event, "the close ended it, or it ended by itself at that moment"),
+            )
+
+
+def _reason(state: State) -> str:
+    return f"stopReason {shown(state.stop_reason)}" if state.stop_reason is not None else "no stopReason"
+
+
+def _model_was_held(view: View, work: Work, close: Request) -> bool:
+    """Whether the scripted model held a request of that work from before the close until after the work's end."""
+    return any(
+        request.held is not None
+        and work.seq < request.held.seq < close.seq
+        and (request.released is None or request.released.seq > work.ended_at)
+        for submission in view.session.submissions
+        for request in submission.model_requests
+    )
+
+
+@rule(
+    "session.close-answers-prompts",
+    MUST,
+    says="A prompt pending at close is answered -32800 if its message was not inserted, with success and its id if it "
+    "was.",
+    source="schema CloseSessionRequest",
+    exercised="session/close with a pending prompt",
+    proof="an error though the message was reported; another error than -32800 though it never was and earlier work "
+    "held it; or no answer within the patience after the close response",
+    never="the answer coming after the close response; a prompt that is refused for its own sake; success for a "
+    "message not yet reported",
+)
+def close_answers_prompts(submission: Submission) -> Verdict:
+    request = submission.request
+    own = (c for c in submission.session.closes if c.connection is request.connection)
+    close = next((c for c in own if submission.seq < c.seq < submission.answered_at and not c.failed), None)
+    if close is None or submission.view is None:
+        return
+    sent, closed = (request.event, "this prompt is pending"), (close.event, "when its session is closed")
+    report = submission.report
+    if submission.response is None:
+        waited = (
+            request.connection.out_of_patience(close.response, answer_to=request)
+            if close.response is not None
+            else None
+        )
+        if waited is not None and close.response is not None:
+            yield violation(
+                "a prompt that was pending when its session was closed was never answered",
+                sent,
+                closed,
+                (close.response, "the close is answered"),
+                (waited, "and up to here the prompt is not"),
+            )
+        return
+    yield EXERCISED
+    if not request.failed:
+        return
+    code = error_name(request.error_code) if request.error_code is not None else "an error without a code"
+    if report is not None and request.error_code not in OWN_REASONS:
+        yield violation(
+            f"an inserted prompt was answered with {code} because its session was closed",
+            *sorted(
+                [
+                    sent,
+                    closed,
+                    (report.event, "its message is reported, so it was inserted"),
+                    (submission.response, f"it gets {code}"),
+                ],
+                key=lambda part: part[0].seq,
+            ),
+        )
+    elif request.error_code not in (ErrorCode.REQUEST_CANCELLED, *OWN_REASONS) and not submission.refusable:
+        held = submission.view.work_at(submission.seq) is not None or request.error_code == ErrorCode.RESOURCE_NOT_FOUND
+        finding = violation if held else warning
+        yield finding(
+            f"a prompt that the close kept from being inserted was answered with {code} instead of -32800",
+            sent,
+            closed,
+            (submission.response, f"it gets {code}"),
+        )
+
+
+@rule(
+    "session.silent-after-close",
+    MUST,
+    says="After the close response nothing more comes for that session on that connection (prompt responses excepted).",
+    source="schema CloseSessionRequest",
+    exercised="a close response, then a quiet window or another line of the agent",
+    proof="an update or request naming the session",
+    never="what comes after the client opened the session again; other connections of the session; prompt responses",
+)
+def silent_after_close(view: View) -> Verdict:
+    closes = closes_of(view)
+    reopened = [
+        request.seq
+        for request in (view.connection.requests if closes else ())
+        if request.session_id == view.id and request.method not in (*NAMES_NO_OWN, "session/set_config_option")
+    ]
+    for close in closes:
+        if close.response is None:
+            continue
+        until = min((seq for seq in reopened if seq > close.answered_at), default=float("inf"))
+        if view.connection.last_sign_after(close.answered_at) is not None or _quiet_after(view, close):
+            yield EXERCISED
+        said = next(iter(_said_between(view, close.answered_at, until, owed=_owed_idle(view, close))), None)
+        if said is not None:
+            method = said.message.get("method")
+            yield violation(
+                f"{method} names a session that was closed on this connection",
+                (close.event, "the session is closed"),
+                (close.response, "the close is answered: nothing more may come for it here"),
+                (said, f"{method} of that session"),
+            )
+            return
+
+
+def _said_between(view: View, start: float, end: float, *, owed: Event | None) -> list[Event]:
+    updates = [update.event for update in view.updates_between(start, end) if update.event is not owed]
+    requests = view.connection.agent_requests_between(start, end)
+    return sorted([*updates, *(r.event for r in requests if r.session_id == view.id)], key=lambda event: event.seq)
+
+
+def _owed_idle(view: View, close: Request) -> Event | None:
+    """The idle of the work that was open at the close, where it comes after the response: session.close-cancels-first
+    is about it."""
+    work = view.work_at(close.seq)
+    return (
+        work.ended.event if work is not None and work.ended is not None and work.ended_at > close.answered_at else None
+    )
+
+
+def _quiet_after(view: View, close: Request) -> bool:
+    return any(control.name == "window" for control in view.connection.controls_after(close.answered_at))
+
+
+@rule(
+    "session.close-is-idempotent",
+    SHOULD,
+    says="Closing a session that is unknown or not active succeeds.",
+    source="schema CloseSessionRequest",
+    exercised="session/close of a closed session, or of an id that never existed",
+    proof="an error other than -32002 (a failure), -32002 (a warning)",
+    never="a missing login; a close that the client itself cancelled",
+)
+def close_is_idempotent(conversation: Conversation) -> Verdict:
+    there = sessions_there(conversation) if conversation.is_driven else set()
+    closes = [
+        close for session in conversation.sessions.values() for close in session.closes if close.response is not None
+    ]
+    for close in sorted(closes, key=lambda close: close.seq):
+        closed = closed_before(close)
+        never = conversation.is_driven and close.session_id not in there
+        if (closed is None and not never) or close.connection.is_other_version or close.response is None:
+            continue
+        yield EXERCISED
+        if (
+            not close.failed
+            or close.cancels
+            or close.error_code in (ErrorCode.METHOD_NOT_FOUND, ErrorCode.AUTHENTICATION_REQUIRED)
+        ):
+            continue
+        code = error_name(close.error_code) if close.error_code is not None else "an error without a code"
+        what = "closed" if closed is not None else "unknown"
+        finding = warning if close.error_code == ErrorCode.RESOURCE_NOT_FOUND else violation
+        yield finding(
+            f"closing a session that is {what} fails with {code}",
+            *([(closed, "the session is closed")] if closed is not None else []),
+            (
+                close.event,
+                "and closed again" if closed is not None else f"{shown(close.session_id)} is closed, and never existed",
+            ),
+            (close.response, f"this gets {code}"),
+        )

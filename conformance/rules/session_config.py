@@ -1,0 +1,187 @@
+"""Configuration options of a session (schema SessionConfigSelect, SetSessionConfigOptionRequest; docs 'Session Config
+Options')."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from conformance.conversation import Connection, Request
+from conformance.history import Event
+from conformance.protocol.errors import ErrorCode, error_name
+from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
+from conformance.rules.session import session_in
+from conformance.wire import shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The options of one session as one line tells them; `answers` is the session/set_config_option that it is the
+    answer to."""
+
+    event: Event
+    options: list[dict[str, Any]]
+    answers: Request | None = None
+
+    def option(self, identifier: Any) -> dict[str, Any] | None:
+        return next((option for option in self.options if option.get("configId") == identifier), None)
+
+
+@rule(
+    "session.config-options",
+    MUST,
+    says="Each config option's current value is among its unique options; setting one answers with the complete list; "
+    "an unknown option or value gets -32602 and changes nothing.",
+    source="schema SessionConfigSelect, SetSessionConfigOptionRequest",
+    exercised="config options present",
+    proof="a current value that is not among the options; a value or an option that stands there twice; an answer "
+    "without the list, or with the set option alone of three or more; success or another code for an option or value "
+    "that no list offers",
+    never="options that come and go with the value of another: a warning where one is missing; a value that a list "
+    "offers before or after; custom option types",
+)
+def config_options(connection: Connection) -> Verdict:
+    if connection.is_other_version:
+        return
+    latest: dict[str, _Listing] = {}
+    for session, listing, request in _steps(connection):
+        if listing is not None:
+            if listing.options:
+                yield EXERCISED
+            for fault in _faults(listing.options):
+                yield violation(fault, (listing.event, "the options of the session"))
+        before = latest.get(session)
+        if request is not None and before is not None and before.options:
+            yield from _judge_setting(request, before, listing)
+        if listing is not None:
+            latest[session] = listing
+
+
+def _steps(connection: Connection) -> Iterator[tuple[str, _Listing | None, Request | None]]:
+    """(sessionId, the options that a line tells, the session/set_config_option that was answered), in the order of the
+    lines."""
+    found: list[tuple[int, str, _Listing | None, Request | None]] = []
+    for request in connection.requests:
+        if request.response is None or request.method not in (
+            "session/new",
+            "session/resume",
+            "session/set_config_option",
+        ):
+            continue
+        session = session_in(request.result) if request.method == "session/new" else request.session_id
+        setting = request if request.method == "session/set_config_option" else None
+        options = _options_in(request.result)
+        listing = _Listing(request.response, options, setting) if options is not None else None
+        if session is not None and (listing is not None or setting is not None):
+            found.append((request.response.seq, session, listing, setting))
+    for view in connection.views.values():
+        for update in view.updates:
+            if update.kind == "config_option_update" and (options := _options_in(update.body)) is not None:
+                found.append((update.seq, view.id, _Listing(update.event, options), None))
+    found.sort(key=lambda step: step[0])
+    for _, session, listing, setting in found:
+        yield session, listing, setting
+
+
+def _options_in(value: Any) -> list[dict[str, Any]] | None:
+    options = value.get("configOptions") if isinstance(value, dict) else None
+    return [option for option in options if isinstance(option, dict)] if isinstance(options, list) else None
+
+
+def values_of(option: dict[str, Any]) -> list[str] | None:
+    """The values of a select, groups opened; None where the option is no select or is malformed."""
+    if option.get("type") != "select" or not isinstance(option.get("options"), list):
+        return None
+    values: list[str] = []
+    for entry in option["options"]:
+        inner = entry.get("options") if isinstance(entry, dict) else None
+        for choice in inner if isinstance(inner, list) else [entry]:
+            value = choice.get("value") if isinstance(choice, dict) else None
+            if not isinstance(value, str):
+                return None
+            values.append(value)
+    return values
+
+
+def _faults(options: list[dict[str, Any]]) -> Iterator[str]:
+    names = Counter(option["configId"] for option in options if isinstance(option.get("configId"), str))
+    for name, count in names.items():
+        if count > 1:
+            yield f"the option {shown(name)} stands in the list {count} times"
+    for option in options:
+        values = values_of(option)
+        if values is None:
+            continue
+        current, name = option.get("currentValue"), shown(option.get("configId"))
+        if isinstance(current, str) and current not in values:
+            yield f"the current value {shown(current)} of the option {name} is not among its options"
+        twice = next((value for value, count in Counter(values).items() if count > 1), None)
+        if twice is not None:
+            yield f"the value {shown(twice)} stands twice among the options of {name}"
+
+
+def _judge_setting(request: Request, before: _Listing, after: _Listing | None) -> Verdict:
+    assert request.response is not None
+    params = request.params if isinstance(request.params, dict) else {}
+    identifier = params.get("configId")
+    offered = (before.event, "the options that the session has")
+    asked = (request.event, f"the client sets {shown(identifier)} to {shown(params.get('value'))}")
+    if request.seq < before.event.seq:
+        return  # sent before the client could know this list
+    is_offered = _is_offered(before, params)
+    if request.succeeded:
+        answered = (request.response, "it succeeds")
+        if after is None:
+            yield violation(
+                "session/set_config_option is answered without the list of options", offered, asked, answered
+            )
+            return
+        if is_offered is False and _is_offered(after, params) is False:
+            yield violation(
+                "an option or value that is not offered was accepted", offered, asked, (request.response, "accepted")
+            )
+            return
+        yield from _judge_completeness(request, before, after)
+    elif is_offered is False and request.error_code == ErrorCode.INVALID_PARAMS:
+        yield EXERCISED
+    elif request.error_code == ErrorCode.METHOD_NOT_FOUND:
+        refused = (request.response, "the agent does not know the method")
+        yield violation(
+            "session/set_config_option is not found though the session has options", offered, asked, refused
+        )
+    elif is_offered is False and not request.cancels and request.error_code not in _OTHER_REASONS:
+        code = error_name(request.error_code) if request.error_code is not None else "an error without a code"
+        refused = (request.response, f"it gets {code}")
+        yield violation(
+            f"an option or value that is not offered gets {code} instead of -32602", offered, asked, refused
+        )
+
+
+_OTHER_REASONS = (ErrorCode.AUTHENTICATION_REQUIRED, ErrorCode.RESOURCE_NOT_FOUND)
+
+
+def _is_offered(listing: _Listing, params: dict[str, Any]) -> bool | None:
+    """Whether this list offers the value that is to be set; None where nobody can tell."""
+    option = listing.option(params.get("configId"))
+    if option is None:
+        return False if isinstance(params.get("configId"), str) else None
+    values = values_of(option)
+    if params.get("type") == "id" and values is not None and isinstance(params.get("value"), str):
+        return params["value"] in values
+    return None
+
+
+def _judge_completeness(request: Request, before: _Listing, after: _Listing) -> Verdict:
+    known = {option["configId"] for option in before.options if isinstance(option.get("configId"), str)}
+    told = {option["configId"] for option in after.options if isinstance(option.get("configId"), str)}
+    missing = sorted(known - told)
+    if not missing or request.response is None:
+        return
+    set_alone = told == {request.params.get("configId")} and len(known) > 2
+    finding = violation if set_alone or not told else warning
+    yield finding(
+        f"the answer to session/set_config_option leaves out {', '.join(shown(name) for name in missing[:5])}",
+        (before.event, f"the session has {len(known)} options"),
+        (request.event, f"the client sets {shown(request.params.get('configId'))}"),
+        (request.response, f"the answer, which is to be the complete list, has {len(told)}"),
+    )
