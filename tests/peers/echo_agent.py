@@ -1,0 +1,103 @@
+"""An echo agent over the official Python SDK (agent-client-protocol 1.0.0rc3), like its TypeScript sister: sessions in memory, each
+prompt echoed in two chunks, a cancel stops the echo between them."""
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+from acp import RequestError
+from acp.experimental.v2 import AgentSideConnection, run_agent, schema
+
+
+class Chat:
+    def __init__(self, cwd: str) -> None:
+        self.id, self.cwd = f"session-{uuid4()}", cwd
+        self.history: list[Any] = []
+        self.busy = asyncio.Lock()
+        self.cancelled = False
+
+
+class EchoAgent:
+    connection: AgentSideConnection
+
+    def __init__(self) -> None:
+        self.chats: dict[str, Chat] = {}
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def on_connect(self, connection: AgentSideConnection) -> None:
+        self.connection = connection
+
+    def found(self, session_id: str) -> Chat:
+        if session_id not in self.chats:
+            raise RequestError(-32002, "no such session", {"sessionId": session_id})
+        return self.chats[session_id]
+
+    async def initialize(self, protocol_version: int, info: Any, capabilities: Any = None, **_: Any) -> schema.InitializeResponse:
+        capabilities = schema.AgentCapabilities(session=schema.SessionCapabilities())
+        info = schema.Implementation(name="python-echo", version="1.0.0")
+        return schema.InitializeResponse(protocol_version=2, info=info, capabilities=capabilities)
+
+    async def new_session(self, cwd: str, mcp_servers: Any = None, **_: Any) -> schema.NewSessionResponse:
+        if mcp_servers:
+            raise RequestError(-32602, "no MCP transport is supported")
+        chat = Chat(cwd)
+        self.chats[chat.id] = chat
+        return schema.NewSessionResponse(session_id=chat.id)
+
+    async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **_: Any) -> schema.ListSessionsResponse:
+        chats = [chat for chat in self.chats.values() if cwd is None or chat.cwd == cwd]
+        return schema.ListSessionsResponse(sessions=[schema.SessionInfo(session_id=chat.id, cwd=chat.cwd) for chat in chats])
+
+    async def resume_session(self, session_id: str, cwd: str, replay_from: Any = None, **_: Any) -> schema.ResumeSessionResponse:
+        chat = self.found(session_id)
+        if replay_from is not None and replay_from.type != "start":
+            raise RequestError(-32602, "no such cursor")
+        async with chat.busy:
+            for entry in chat.history if replay_from is not None else []:
+                await self.connection.session_update(chat.id, entry)
+            await self.connection.session_update(chat.id, schema.IdleSessionStateUpdate())
+        return schema.ResumeSessionResponse()
+
+    async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
+        if chat := self.chats.get(session_id):
+            chat.cancelled = True
+            async with chat.busy:
+                pass
+        return schema.CloseSessionResponse()
+
+    async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
+        chat = self.found(session_id)
+        refused = [block.type for block in prompt if block.type not in ("text", "resource_link")]
+        if refused or not prompt:
+            raise RequestError(-32602, f"no blocks of type {refused}")
+        message = schema.UserMessageUpdate(message_id=f"user-{uuid4()}", content=prompt)
+        chat.history.append(message)
+        await self.connection.session_update(chat.id, message)
+        task = asyncio.create_task(self.work(chat, "".join(getattr(block, "text", "") for block in prompt)))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return schema.PromptResponse(message_id=message.message_id)
+
+    async def work(self, chat: Chat, text: str) -> None:
+        async with chat.busy:
+            chat.cancelled = False
+            await self.connection.session_update(chat.id, schema.RunningSessionStateUpdate())
+            answer = schema.AgentMessageUpdate(message_id=f"agent-{uuid4()}", content=[])
+            for part in ("You said: ", text):
+                await asyncio.sleep(0.02)
+                if chat.cancelled:
+                    break
+                block = schema.TextContentBlock(type="text", text=part)
+                answer.content.append(block)
+                await self.connection.session_update(chat.id, schema.AgentMessageChunk(message_id=answer.message_id, content=block))
+            chat.history.append(answer)
+            reason = "cancelled" if chat.cancelled else "end_turn"
+            await self.connection.session_update(chat.id, schema.IdleSessionStateUpdate(stop_reason=reason))
+
+    async def cancel_session(self, session_id: str, **_: Any) -> None:
+        if chat := self.chats.get(session_id):
+            chat.cancelled = True
+
+
+if __name__ == "__main__":
+    asyncio.run(run_agent(EchoAgent()))
