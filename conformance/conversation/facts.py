@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from conformance.history import Event
 
 if TYPE_CHECKING:
-    from conformance.conversation.sessions import Connection, View
+    from conformance.conversation.sessions import Connection, Submission, View
 
 BUSY: Final = ("running", "requires_action")
 STANDARD_STATES: Final = ("running", "idle", "requires_action")
@@ -242,7 +242,7 @@ class Work:
         return self.view.work_before(self.seq)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Replay:
     """A session/resume and its window: from the request to its response on that connection."""
 
@@ -271,6 +271,21 @@ class Replay:
     @property
     def asks_for_history(self) -> bool:
         return isinstance(self.cursor, dict) and self.cursor.get("type") == "start"
+
+    @cached_property
+    def pending(self) -> list[Submission]:
+        """Submissions that were not answered yet when the resume was asked, and later ones."""
+        return [s for s in self.view.session.submissions if s.answered_at > self.seq]
+
+    @property
+    def states(self) -> list[State]:
+        """The states told within the window."""
+        return self.view.states_between(self.seq, self.closes)
+
+    @property
+    def snapshot(self) -> str | None:
+        """The last standard state told within the window."""
+        return next((state.value for state in reversed(self.states) if state.value in STANDARD_STATES), None)
 
     @property
     def messages(self) -> Iterator[Message]:

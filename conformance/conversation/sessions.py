@@ -222,10 +222,10 @@ class View:
         if kind == "user":
             return not any(
                 s.message_id == update.message_id or (s.message_id is None and s.marks(update.text))
-                for s in self.session.submissions
-                if s.request.answered_at > window.seq and s.seq < update.seq
+                for s in window.pending
+                if s.seq < update.seq
             )
-        return not window.was_busy and not any(window.seq < s.answered_at < update.seq for s in self.session.submissions)
+        return not window.was_busy and not any(s.answered_at < update.seq for s in window.pending)
 
     def state_at(self, seq: float) -> str | None:
         """The standard state that this connection had been told of at that position."""
@@ -247,6 +247,11 @@ class View:
     def works_after(self, seq: float) -> list[Work]:
         """Works that began after that position, in order."""
         return self.works[bisect_right(self.works, seq, key=lambda work: work.seq) :]
+
+    def states_between(self, start: float, end: float) -> list[State]:
+        """State updates between two positions, both left out."""
+        first = bisect_right(self.states, start, key=lambda state: state.seq)
+        return self.states[first : bisect_left(self.states, end, key=lambda state: state.seq)]
 
     def work_before(self, seq: float) -> Work | None:
         """The last work that began before that position."""
@@ -320,6 +325,31 @@ class Session:
         """Submissions whose insertion was told between two positions, in that order."""
         first = bisect_right(self._insertions, start, key=lambda s: s.inserted_at)
         return self._insertions[first : bisect_left(self._insertions, end, key=lambda s: s.inserted_at)]
+
+    def has_history_before(self, seq: float) -> bool:
+        """Whether any message of it was known at that position."""
+        return next(iter(self._known.values()), seq) < seq
+
+    @cached_property
+    def accepted_as(self) -> dict[str, Submission]:
+        """messageId -> the first submission that was answered with it."""
+        found: dict[str, Submission] = {}
+        for submission in self.accepted:
+            found.setdefault(submission.message_id or "", submission)
+        return found
+
+    @cached_property
+    def _by_text(self) -> dict[str, Submission | None]:
+        found: dict[str, Submission | None] = {}
+        for submission in self.submissions:
+            texts = {submission.text.strip(), *(m.live_text.strip() for m in submission.own_messages)} - {""}
+            for text in texts:
+                found[text] = submission if found.get(text, submission) is submission and submission.nonce is not None else None
+        return found
+
+    def told_by(self, text: str) -> Submission | None:
+        """The only submission that a user message with this whole text, as sent or as reported live, can be."""
+        return self._by_text.get(text.strip())
 
     @cached_property
     def user_messages(self) -> list[Message]:
@@ -418,6 +448,12 @@ class Submission:
     def is_local_command(self) -> bool:
         """A prompt that the profile names as a command which the agent handles by itself."""
         return self.trigger in ("local-command", "retained-command")
+
+    @property
+    def own_messages(self) -> list[Message]:
+        """The messages under its returned id, one for each connection that was told of it."""
+        key = ("user", self.message_id or "")
+        return [view.messages[key] for view in self.session.views if key in view.messages]
 
     @cached_property
     def reports(self) -> list[Update]:
