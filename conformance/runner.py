@@ -65,7 +65,7 @@ class Ran:
 
 def choose(options: Options) -> list[Scenario]:
     """The scenarios that the options name, in order of their ids. Raises UsageProblem, ScenarioError."""
-    known = {scenario.id: scenario for scenario in load_all(folder("scenarios"), rules=RULES)}
+    known = {scenario.id: scenario for scenario in load_all(folder("scenarios"))}
     chosen: dict[str, Scenario] = {}
     for glob in options.scenarios:
         if glob.endswith(ENDINGS) and (path := Path(glob)).is_file():

@@ -4,32 +4,17 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.profile import TRIGGERS
 from conformance.scenario import verbs  # noqa: F401  (enters the verbs into their table)
 from conformance.scenario.errors import Problem, ScenarioError
 from conformance.scenario.model import Scenario, Step
-from conformance.scenario.needs import CAPABILITY, NEEDS, TRIGGER
-from conformance.scenario.shapes import BAD, Key, ListOf, Reading, Steps, Table, Text, spoken
-from conformance.scenario.spelling import closest, did_you_mean
+from conformance.scenario.needs import ALL_NEEDS
+from conformance.scenario.shapes import BAD, Choice, Key, ListOf, Reading, Steps, Table, Text, spoken
+from conformance.scenario.spelling import closest
 from conformance.scenario.table import LATER, VERBS
 from conformance.scenario.yaml12 import Node, YamlError, read_yaml
 
 ENDINGS: Final = (".yaml", ".yml")
 MOST_BYTES: Final = 1 << 20
-_CAPABILITY_PATHS: Final = (
-    "auth",
-    "session",
-    "session.additionalDirectories",
-    "session.delete",
-    "session.mcp",
-    "session.mcp.http",
-    "session.mcp.stdio",
-    "session.prompt",
-    "session.prompt.audio",
-    "session.prompt.embeddedContext",
-    "session.prompt.image",
-)
-
 FILE: Final = Table(
     "a scenario",
     {
@@ -37,8 +22,8 @@ FILE: Final = Table(
         "about": Key(Text(), "Why this matters, and what the scenario brings about"),
         "exercises": Key(ListOf(Text()), "Ids of the rules that this scenario is meant to exercise"),
         "needs": Key(
-            ListOf(Text()),
-            "What the target must have: model, trigger.NAME, second-connection, restart, capability.PATH",
+            ListOf(Choice(ALL_NEEDS, "need")),
+            "What the target must have: model, trigger.NAME, second-connection, restart, capability.PATH ...",
         ),
         "steps": Key(Steps(), "What is done, in order", required=True),
     },
@@ -86,7 +71,6 @@ def parse(text: str, path: Path | str, id: str, *, rules: Collection[str] | None
     )
     if root.kind == "table":
         _known_rules(root, reading, rules)
-        _known_needs(root, reading)
     if reading.problems or found is BAD:
         raise ScenarioError(path, reading.problems, text)
     return Scenario(
@@ -150,27 +134,3 @@ def _known_rules(root: Node, reading: Reading, rules: Collection[str] | None) ->
 def _short_hint(word: str, known: Collection[str]) -> str:
     found = closest(word, known)
     return f'; did you mean "{found[0]}"?' if found else "; `acp-conformance rules` lists them"
-
-
-def _known_needs(root: Node, reading: Reading) -> None:
-    listed = root.get("needs")
-    for item in listed.value if listed is not None and listed.kind == "list" else ():
-        need = item.value
-        if not isinstance(need, str):
-            continue
-        if need.startswith(TRIGGER):
-            name = need.removeprefix(TRIGGER)
-            if name not in TRIGGERS:
-                reading.complain(item, f'unknown trigger "{name}"{did_you_mean(name, TRIGGERS)}')
-        elif need.startswith(CAPABILITY):
-            path = need.removeprefix(CAPABILITY)
-            if path not in _CAPABILITY_PATHS:
-                reading.complain(item, f'unknown capability "{path}"{did_you_mean(path, _CAPABILITY_PATHS)}')
-        elif need not in NEEDS:
-            known = [*NEEDS, *(TRIGGER + name for name in TRIGGERS), *(CAPABILITY + path for path in _CAPABILITY_PATHS)]
-            hint = (
-                did_you_mean(need, known)
-                if closest(need, known)
-                else f"; known: {', '.join(NEEDS)}, trigger.NAME, capability.PATH"
-            )
-            reading.complain(item, f'unknown need "{need}"{hint}')

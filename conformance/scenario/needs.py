@@ -71,6 +71,27 @@ NEEDS: Final[Mapping[str, Need]] = {
 }
 
 
+_CAPABILITY_PATHS: Final = (
+    "auth",
+    "session",
+    "session.additionalDirectories",
+    "session.delete",
+    "session.mcp",
+    "session.mcp.http",
+    "session.mcp.stdio",
+    "session.prompt",
+    "session.prompt.audio",
+    "session.prompt.embeddedContext",
+    "session.prompt.image",
+)
+
+ALL_NEEDS: Final = (
+    *NEEDS,
+    *(TRIGGER + name for name in TRIGGERS),
+    *(CAPABILITY + path for path in _CAPABILITY_PATHS),
+)
+
+
 def missing(need: str, setting: Setting) -> str | None:
     """Why `need` is not given, with what to add to the profile; None where it is given or only `initialize` can
     tell."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from conformance.history import controls
 from conformance.profile import TRIGGERS
-from conformance.scenario.shapes import Choice, Flag, Id, Json, Key, Name, Text
+from conformance.scenario.shapes import Choice, Flag, Id, Json, Key, Name, Number, Text
 from conformance.scenario.stage import Actor, Stage, pause
 from conformance.scenario.stops import NotApplicable
 from conformance.scenario.table import Given, verb
@@ -25,6 +25,7 @@ _BASELINE: Final = ("text", "resource_link")
         "in": IN,
         "text": Key(Text(), f'The text; "{DEFAULT_TEXT}" by default. A nonce is added to it'),
         "blocks": Key(Json("list"), "Content blocks in place of the text; a text block with the nonce is added"),
+        "fill": Key(Number("a number of characters", least=1), "So many characters of text, for very long prompts"),
         "nonce": Key(Flag(), "false: send the text or the blocks as they are"),
         "same-as": Key(Name("request"), "Repeats an earlier prompt to the letter, its nonce included"),
         "session-id": Key(Text(), "A sessionId to be sent in place of the session's: the agent must refuse the prompt"),
@@ -60,6 +61,8 @@ def _blocks(given: Given, nonce: str | None) -> list[Any]:
         blocks = list(given["blocks"])
         return [*blocks, {"type": "text", "text": mark}] if nonce is not None and blocks else blocks
     text = given.get("text", DEFAULT_TEXT)
+    if "fill" in given:
+        text = (f"{text} These lines say nothing.\n" * (given["fill"] // len(text) + 1))[: given["fill"]]
     return [{"type": "text", "text": f"{text} {mark}" if nonce is not None else text}]
 
 

@@ -123,7 +123,7 @@ def _line(given: Given) -> bytes:
         "held": Key(_POLICY, "How the requests that are held are answered now"),
         "withdrawn": Key(
             Choice(("at-once", "hold"), "way"),
-            "Whether a held request that the agent withdraws is answered at once (at first)",
+            "Whether a held request that the agent withdraws is answered at once, as at first",
         ),
         "after": AFTER,
     },
