@@ -258,6 +258,11 @@ class View:
         at = bisect_left(self.works, seq, key=lambda work: work.seq) - 1
         return self.works[at] if at >= 0 else None
 
+    @cached_property
+    def command_lists(self) -> list[Update]:
+        """Its available_commands_update updates."""
+        return [update for update in self.updates if update.kind == "available_commands_update"]
+
     def first_state_after(self, seq: float) -> State | None:
         at = bisect_right(self.states, seq, key=lambda state: state.seq)
         return self.states[at] if at < len(self.states) else None
@@ -325,6 +330,12 @@ class Session:
         """Submissions whose insertion was told between two positions, in that order."""
         first = bisect_right(self._insertions, start, key=lambda s: s.inserted_at)
         return self._insertions[first : bisect_left(self._insertions, end, key=lambda s: s.inserted_at)]
+
+    @cached_property
+    def notices(self) -> list[Update]:
+        """Notices on all connections, in order."""
+        found = (update for view in self.views for update in view.updates if update.kind == "notice")
+        return sorted(found, key=lambda update: update.seq)
 
     def has_history_before(self, seq: float) -> bool:
         """Whether any message of it was known at that position."""
