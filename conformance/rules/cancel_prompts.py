@@ -1,0 +1,245 @@
+"""Cancellation of prompts: $/cancel_request and session/cancel before and after insertion (RFD 'Report failures
+after insertion')."""
+
+from conformance.conversation import Connection, Submission, text_after
+from conformance.history import Event
+from conformance.rules.cancel import BURST, apart
+from conformance.rules.registry import EXERCISED, MUST, SHOULD, Finding, Verdict, rule, violation, warning
+from conformance.wire import request_key
+
+CANCELLED = -32800
+
+
+def in_order(*parts: tuple[Event, str]) -> list[tuple[Event, str]]:
+    return sorted(parts, key=lambda part: part[0].seq)
+
+
+@rule(
+    "cancel.prompt-still-succeeds",
+    MUST,
+    says="A prompt whose message was inserted is answered with success and its id, also when the session or the "
+    "request is cancelled.",
+    source="rfd 'Report failures after insertion'",
+    exercised="session/cancel sent while the prompt's response was pending and its message already reported",
+    proof="an error response to that prompt",
+    never="-32800 to a $/cancel_request, and a close: cancel.request-before-insertion and "
+    "session.close-answers-prompts judge them",
+)
+def prompt_still_succeeds(submission: Submission) -> Verdict:
+    request, response, report = submission.request, submission.response, submission.report
+    cancels = [event for event in submission.cancels if event.seq < submission.answered_at and is_cancel(event)]
+    if response is None or report is None or not cancels:
+        return
+    if request.succeeded and report.seq < cancels[-1].seq:
+        yield EXERCISED
+    elif request.failed and not (request.error_code == CANCELLED and of_the_request(cancels)):
+        yield violation(
+            f"a cancelled prompt was answered with the error {request.error_code}, though its message is in the "
+            f"conversation",
+            *in_order(
+                (request.event, "this prompt"),
+                (report.event, "its message is reported: it is inserted"),
+                (cancels[0], "the client cancels"),
+                (response, "the prompt is answered with an error, which says that it was not inserted"),
+            ),
+        )
+
+
+def is_cancel(event: Event) -> bool:
+    return event.message.get("method") in ("session/cancel", "$/cancel_request")
+
+
+def of_the_request(cancels: list[Event]) -> bool:
+    return any(event.message.get("method") == "$/cancel_request" for event in cancels)
+
+
+@rule(
+    "cancel.request-before-insertion",
+    MUST,
+    says="$/cancel_request of a prompt answers -32800 only before insertion; whatever the outcome, the request gets "
+    "exactly one response.",
+    source="rfd 'Report failures after insertion', docs 'Cancellation'",
+    exercised="$/cancel_request for a pending prompt, and its response",
+    proof="-32800, and its message reported at any time, live or in replay; two responses; or none although the work "
+    "that held the prompt has ended",
+    never="a $/cancel_request that is not honoured: a held prompt may stay pending until the work that holds it ends",
+)
+def request_before_insertion(submission: Submission) -> Verdict:
+    request, response = submission.request, submission.response
+    cancels = [event for event in request.cancels if event.seq < submission.answered_at]
+    if not cancels:
+        return
+    cancel = (cancels[0], "the client cancels the request")
+    if response is None:
+        yield from _held_for_ever(submission, cancels[0])
+        return
+    yield EXERCISED
+    told = reported_at_all(submission) if request.failed and request.error_code == CANCELLED else None
+    if told is not None:
+        yield violation(
+            "a prompt was answered with -32800, though its message is in the conversation",
+            *in_order(
+                (request.event, "this prompt"),
+                cancel,
+                (response, "it is answered as cancelled, which says that it was not inserted"),
+                (told, "its message is reported: it was inserted"),
+            ),
+        )
+    if request.later_responses:
+        yield violation(
+            "a cancelled prompt was answered twice",
+            (request.event, "this prompt"),
+            *in_order(cancel, (response, "a response"), (request.later_responses[0], "another response")),
+        )
+
+
+def reported_at_all(submission: Submission) -> Event | None:
+    """The update that shows that the submission is in the conversation, also where it is only replayed. In a
+    foreign recording an equal text in a replay proves something only where the session was new."""
+    if submission.report is not None:
+        return submission.report.event
+    session = submission.session
+    if not submission.has_own_nonce and all(view.created is None for view in session.views):
+        return None
+    replayed = (m for m in session.user_messages if not m.live and session.known_since("user", m.id) > submission.seq)
+    return next((m.first.event for m in replayed if submission.marks(text_after(m.updates))), None)
+
+
+def _held_for_ever(submission: Submission, cancel: Event) -> Verdict:
+    request, view = submission.request, submission.view
+    work = view.work_at(cancel.seq) if view is not None else None
+    if view is None or work is None or work.ended is None:
+        return
+    late = request.connection.out_of_patience(work.ended.event, answer_to=request)
+    if late is None or view.state_at(late.seq) != "idle" or submission.session.stops_between(request.seq, late.seq):
+        return
+    if view.works_after(work.ended.seq)[:1] and view.works_after(work.ended.seq)[0].seq < late.seq:
+        return
+    yield violation(
+        "a cancelled prompt was never answered",
+        *in_order((request.event, "this prompt"), (work.began.event, "this work is open")),
+        (cancel, "the client cancels the request"),
+        (work.ended.event, "the work that held it has ended"),
+        (late, "and no response came within the patience"),
+    )
+
+
+@rule(
+    "cancel.unknown-request-ignored",
+    MUST,
+    says="$/cancel_request for an unknown or already answered request is ignored; no second response.",
+    source="schema CancelRequestNotification",
+    exercised="$/cancel_request for an answered id or one never used, and a request answered after it",
+    proof="a response that names that id, or the connection unusable after",
+)
+def unknown_request_ignored(connection: Connection) -> Verdict:
+    for event in connection.notifications:
+        if event.message.get("method") != "$/cancel_request" or not isinstance(event.message.get("params"), dict):
+            continue
+        key = request_key(event.message["params"].get("requestId"))
+        named = [r for r in connection.by_id.get(("client", *key), []) if r.seq < event.seq]
+        if any(request.answered_at > event.seq for request in named):
+            continue  # pending
+        if connection.barrier_after(event.seq) is not None:
+            yield EXERCISED
+        answered = (later for request in named for later in request.later_responses if later.seq > event.seq)
+        strays = (
+            (s for s in connection.strays if s.seq > event.seq and request_key(s.message.get("id")) == key)
+            if not named
+            else ()
+        )
+        known = [(named[-1].event, "this request"), (named[-1].response, "is answered")] if named else []
+        cancel = (
+            event,
+            "$/cancel_request for it comes too late" if named else "$/cancel_request for a request that never was",
+        )
+        for response in [*answered, *strays][:1]:
+            yield violation(
+                "a $/cancel_request that cancels nothing was answered",
+                *((e, part) for e, part in known if e is not None),
+                cancel,
+                (response, "a response with that id: it should have been ignored"),
+            )
+        yield from _unusable_after(connection, event)
+
+
+def _unusable_after(connection: Connection, cancel: Event) -> Verdict:
+    """Whether the agent ended, or answered nothing any more, with the cancel as the last thing that it was told
+    before."""
+    following = next((r for r in connection.requests if r.seq > cancel.seq), None)
+    if connection.last_sign_after(cancel.seq) is not None:
+        return
+    ended = connection.ended
+    died = ended is not None and (ended.name == "disconnected" or (ended.control or {}).get("by_itself") is True)
+    if (
+        died
+        and ended is not None
+        and connection.last_client_line_before(ended.seq) in (cancel, following and following.event)
+    ):
+        message = "the agent ended at a $/cancel_request that it should ignore"
+        yield violation(message, (cancel, "it cancels nothing"), (ended, "the agent ends"))
+    elif (
+        following is not None and (late := connection.out_of_patience(following.event, answer_to=following)) is not None
+    ):
+        yield violation(
+            "the agent answered nothing any more after a $/cancel_request that it should ignore",
+            (cancel, "it cancels nothing"),
+            (following.event, "the next request"),
+            (late, "was not answered within the patience, and nothing else came"),
+        )
+
+
+@rule(
+    "cancel.held-prompts-cancelled",
+    SHOULD,
+    says="session/cancel also cancels prompts not yet inserted; they are answered -32800.",
+    source="schema CancelSessionNotification",
+    exercised="session/cancel while a prompt was held by open work: pending, and not reported",
+    proof="it is inserted after the idle that ended the cancelled work, or stays unanswered though that work ended",
+    never="an insertion that crossed the cancel; another error code: a warning",
+)
+def held_prompts_cancelled(submission: Submission) -> Verdict:
+    request, view = submission.request, submission.view
+    cancel = next((event for _, event in submission.session.cancels_between(request.seq, float("inf"))), None)
+    if cancel is None or view is None or cancel.seq > min(submission.inserted_at, submission.answered_at):
+        return
+    work = view.work_at(cancel.seq)
+    if work is None or work.seq > request.seq:
+        return
+    held = (
+        (work.began.event, "work is open"),
+        (request.event, "this prompt is held"),
+        (cancel, "the session is cancelled"),
+    )
+    if request.failed:
+        if request.error_code == CANCELLED:
+            yield EXERCISED
+        elif request.response is not None:
+            yield warning(
+                f"a held prompt was cancelled with the error {request.error_code}",
+                *held,
+                (request.response, "its answer: -32800 would say what happened"),
+            )
+    elif work.ended is not None:
+        ended = (work.ended.event, "the cancelled work has ended")
+        yield from _outlived(submission, cancel, [*held, ended])
+
+
+def _outlived(submission: Submission, cancel: Event, proof: list[tuple[Event, str]]) -> Verdict:
+    """Whether a held prompt outlived the cancelled work: `proof` ends with that work's idle."""
+    idle, request, view = proof[-1][0], submission.request, submission.view
+    shown = [e for e in (submission.report.event if submission.report else None, request.response) if e is not None]
+    first = min(shown, key=lambda event: event.seq, default=None)
+    finding: Finding | None = None
+    if first is not None:
+        if first.seq > idle.seq and apart(cancel, first) >= BURST:
+            finding = violation(
+                "a held prompt was inserted after the cancel", *proof, (first, "and the held prompt is inserted now")
+            )
+    elif submission.nonce is not None and view is not None:
+        late = request.connection.out_of_patience(idle, answer_to=request)
+        if late is not None and view.state_at(late.seq) == "idle":
+            message = "a held prompt was neither inserted nor refused after the cancel"
+            finding = violation(message, *proof, (late, "it is still pending"))
+    if finding is not None:
+        yield finding

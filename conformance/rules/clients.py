@@ -1,0 +1,119 @@
+"""Several clients of one agent: whose response it is, and one id for all (RFD 'Correlate prompts with accepted user
+messages')."""
+
+from conformance.conversation import Connection, Conversation, Request, Session, Submission
+from conformance.history import Event
+from conformance.rules.prompt import unreported_at
+from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation
+from conformance.wire import request_key
+
+
+@rule(
+    "clients.same-id-for-all",
+    MUST,
+    says="Every client of a session sees the accepted message under the id that its submitter got.",
+    source="rfd 'Correlate prompts with accepted user messages'",
+    exercised="two connections on one session, and a prompt on one that the other is told of",
+    proof="the submission is reported on another connection under another id",
+    never="equal texts, which prove nothing; a message that only quotes the prompt; a message that belongs to another "
+    "submission",
+)
+def same_id_for_all(submission: Submission) -> Verdict:
+    response, session = submission.response, submission.session
+    if submission.message_id is None or response is None or len(session.views) < 2:
+        return
+    for message in [*submission.own_messages, *submission.marked]:
+        if message.view.connection is submission.request.connection or not message.live:
+            continue
+        if message.id == submission.message_id:
+            yield EXERCISED
+        elif submission.is_whole(message) and message.id not in session.accepted_as:
+            parts = [
+                (submission.request.event, "this prompt"),
+                (response, f"its submitter gets the id {submission.message_id!r}"),
+                (message.live[0].event, f"another client is told of it as {message.id!r}"),
+            ]
+            yield violation("two clients see one message under two ids", *sorted(parts, key=lambda part: part[0].seq))
+
+
+@rule(
+    "clients.response-to-submitter-only",
+    MUST,
+    says="A response goes to the connection that sent the request, with that request's id.",
+    source="rfd 'Correlate prompts with accepted user messages'",
+    exercised="two connections that use the same JSON-RPC ids at the same time",
+    proof="a response on a connection where no request with that id is pending while another connection has one "
+    "pending (else it is wire.response-id); an id that was used there before counts only if that other request is "
+    "never answered",
+)
+def response_to_submitter_only(conversation: Conversation) -> Verdict:
+    connections = list(conversation.connections.values())
+    for one in connections:
+        others = [other for other in connections if other is not one]
+        if any(_share_ids(one, other) for other in others):
+            yield EXERCISED
+        twice = [later for request in one.requests for later in request.later_responses] if others else []
+        for response, is_stray in [*((e, True) for e in one.strays), *((e, False) for e in twice)]:
+            request = next((r for other in others if (r := _pending(other, response)) is not None), None)
+            if request is not None and (is_stray or request.response is None):
+                yield violation(
+                    f"the response to {request.method} went to another client",
+                    (request.event, f"{request.connection.name} asks"),
+                    (response, f"{one.name} gets the response, and has no such request pending"),
+                )
+
+
+def _pending(connection: Connection, response: Event) -> Request | None:
+    """The request of the connection that was pending with the response's id when it came."""
+    same = connection.by_id.get(("client", *request_key(response.message.get("id"))), [])
+    return next((request for request in same if request.seq < response.seq < request.answered_at), None)
+
+
+def _share_ids(one: Connection, other: Connection) -> bool:
+    """Whether a request of the one was pending while the other had used the same id, both alive."""
+    keys = one.by_id.keys() & other.by_id.keys()
+    return any(
+        key[0] == "client" and mine.seq < theirs.answered_at and theirs.seq < mine.answered_at
+        for key in keys
+        for mine in one.by_id[key][:1]
+        for theirs in other.by_id[key][:1]
+    )
+
+
+@rule(
+    "clients.own-association",
+    MUST,
+    says="Concurrent identical submissions by two clients get distinct ids, each reported.",
+    source="rfd 'Correlate prompts with accepted user messages'",
+    exercised="identical content from two submitters, pending together",
+    proof="both are answered with one id, or one of the ids is never reported by the idle or the barrier that follows",
+)
+def own_association(session: Session) -> Verdict:
+    if len(session.views) < 2:
+        return
+    latest: dict[str, list[Submission]] = {}
+    for second in session.submissions:
+        together = [s for s in latest.get(second.text, []) if s.answered_at > second.seq]
+        latest[second.text] = [*together, second]
+        first = next((s for s in together if s.request.connection is not second.request.connection), None)
+        if first is None or first.message_id is None or second.message_id is None:
+            continue
+        if first.response is None or second.response is None:
+            continue
+        yield EXERCISED
+        proof = [
+            (first.request.event, f"{first.request.connection.name} sends a prompt"),
+            (second.request.event, f"{second.request.connection.name} sends the same text while it is pending"),
+        ]
+        answers = [
+            (first.response, f"answered with {first.message_id!r}"),
+            (second.response, f"answered with {second.message_id!r}"),
+        ]
+        answers.sort(key=lambda part: part[0].seq)
+        if first.message_id == second.message_id:
+            yield violation("two clients' prompts were given one id", *proof, *answers)
+            continue
+        for submission in (first, second):
+            if not submission.reports and (late := unreported_at(submission)) is not None:
+                message = f"of two clients' equal prompts, {submission.message_id!r} was never reported"
+                yield violation(message, *proof, *answers, (late, "by now it would have been reported"))

@@ -1,0 +1,291 @@
+"""Replay: what a session/resume tells, when, and what it leaves alone (schema ResumeSessionRequest; RFD
+'Correlation and replay')."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from conformance.conversation import FINAL_STATUSES, MESSAGE_KINDS, Replay, Update, text_after
+from conformance.history import Event
+from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
+
+INVALID_PARAMS: Final = -32602
+SETTLED: Final = 1.0
+"""Seconds after which an update of a message is no longer under way to another client."""
+OTHER_CAUSES: Final = (-32000, -32002, -32601, -32800)
+"""Errors that say nothing of the cursor: login needed, session not found, no such method, cancelled."""
+
+
+def asked(replay: Replay) -> tuple[Event, str]:
+    cursor = replay.cursor
+    return (
+        replay.request.event,
+        f"session/resume with replayFrom {cursor!r}" if cursor is not None else "session/resume, no replay asked",
+    )
+
+
+def has_content(update: Update) -> bool:
+    return update.is_chunk or update.sets_content
+
+
+def text_before(replay: Replay, kind: str, identifier: str) -> str:
+    """The text of a message, as any connection had it when the resume was asked."""
+    texts = []
+    for view in replay.view.session.views:
+        message = view.messages.get((kind, identifier))
+        if message is not None:
+            texts.append(text_after([update for update in message.updates if update.seq < replay.seq]))
+    return max(texts, key=len, default="")
+
+
+def is_settled(replay: Replay, kind: str, identifier: str) -> bool:
+    """Whether the message is surely of the past: this client had it before the resume, or the session for a second
+    and more. One that another client was told of just now may be live here too."""
+    session = replay.view.session
+    since = session.known_since(kind, identifier)
+    if since >= replay.seq:
+        return False
+    known = session.conversation.history.events[int(since)]
+    own = replay.view.messages.get((kind, identifier))
+    return (own is not None and own.first.seq < replay.seq) or replay.request.event.t - known.t >= SETTLED
+
+
+def retold(replay: Replay, updates: Iterable[Update]) -> list[Update]:
+    """The updates, of these, that surely tell the past: one that gives a known message its content again; or a user
+    message that no prompt of the history explains with agent output after it and no work open, which cannot be
+    live. Empty where all may be live."""
+    stranger: Update | None = None
+    for update in updates:
+        kind, identifier = MESSAGE_KINDS.get(update.kind), update.message_id
+        if kind is None or identifier is None or not has_content(update):
+            continue
+        if is_settled(replay, kind, identifier):
+            if _repeats(replay, kind, identifier, update):
+                return [update]
+        elif update.work is not None or replay.snapshot not in ("idle", None) or replay.was_busy:
+            continue
+        elif kind != "user" and stranger is not None:
+            return [stranger, update]
+        elif kind == "user" and stranger is None and not _is_explained(replay, update):
+            stranger = update
+    return []
+
+
+def _repeats(replay: Replay, kind: str, identifier: str, update: Update) -> bool:
+    """Whether an update of a known message gives it again what it had: live output only goes on, and an edit says
+    something new."""
+    before = text_before(replay, kind, identifier)
+    if replay.was_busy:
+        first = replay.view.session.first_update_of(kind, identifier)
+        age = replay.request.event.t - first.event.t if first is not None else 0.0
+        if kind != "user" or update.is_chunk or age < SETTLED:
+            return False
+    if update.is_chunk:
+        return len(update.text) > 0 and before.startswith(update.text)
+    return update.text == before or not update.body.get("content")
+
+
+def _is_explained(replay: Replay, update: Update) -> bool:
+    """Whether a prompt of this history may have become that user message meanwhile."""
+    pending = (s for s in replay.pending if s.seq < update.seq)
+    return any(s.message_id in (None, update.message_id) or s.marks(update.text) for s in pending)
+
+
+@rule(
+    "replay.same-id",
+    MUST,
+    says="A retained message that is replayed has the id its response returned, also after reconnecting or restarting.",
+    source="rfd 'Correlation and replay'",
+    exercised="a replay that holds an accepted submission",
+    proof="the submission is replayed under another id",
+    never="the message absent from replay (live-only, compacted, cleared); a message that only quotes the prompt; one "
+    "that was known before",
+)
+def same_id(replay: Replay) -> Verdict:
+    session = replay.view.session
+    for message in replay.messages:
+        told = message.within(replay)
+        submission = session.told_by(text_after(told)) if message.kind == "user" else None
+        if (
+            submission is None
+            or submission.response is None
+            or submission.answered_at > replay.seq
+            or submission.message_id is None
+        ):
+            continue
+        if message.id == submission.message_id:
+            yield EXERCISED
+        elif session.known_since("user", message.id) > replay.seq:
+            proof = (
+                (submission.request.event, "this prompt"),
+                (submission.response, f"is accepted as {submission.message_id!r}"),
+                asked(replay),
+                (told[0].event, f"it is replayed as {message.id!r}"),
+            )
+            if submission.has_own_nonce or any(view.created is not None for view in session.views):
+                yield violation(f"{submission.message_id!r} is replayed as {message.id!r}", *proof)
+            else:
+                yield warning(
+                    f"a message like {submission.message_id!r} is replayed as {message.id!r}: it may be older", *proof
+                )
+
+
+@rule(
+    "replay.before-response",
+    MUST,
+    says="With replayFrom start, all retained history is reported before the session/resume response.",
+    source="schema ResumeSessionRequest, docs 'Resuming Sessions'",
+    exercised="a resume with replayFrom start that replays at least one message",
+    proof="history is told after the response with no new work: a known message is given its content again; or, where "
+    "the window told nothing, user messages and answers that no prompt of the history explains come while no work is "
+    "open",
+    never="output of work that runs on; an edit of an earlier message; agent-initiated messages",
+)
+def before_response(replay: Replay) -> Verdict:
+    response = replay.request.response
+    if response is None or not replay.request.succeeded or not replay.asks_for_history:
+        return
+    told = any(True for _ in replay.messages)
+    if told:
+        yield EXERCISED
+    late = retold(replay, after_response(replay))
+    if late and (len(late) == 1 or not told):
+        yield violation(
+            "history was told after the response to session/resume",
+            asked(replay),
+            (response, "is answered: all history has been told"),
+            *((update.event, f"a message of the past ({update.message_id!r})") for update in late),
+        )
+
+
+def after_response(replay: Replay) -> list[Update]:
+    """Updates between the response and whatever begins next: work, a prompt, another resume. None where work was
+    open."""
+    view, closes = replay.view, replay.closes
+    if view.work_at(closes) is not None:
+        return []
+    ends = [s.seq for s in view.session.submissions_after(replay.seq)[:1]] + [
+        work.seq for work in view.works_after(replay.seq)[:1]
+    ]
+    ends += [other.seq for other in view.replays if other.seq > replay.seq][:1]
+    return view.updates_between(closes, min(ends, default=float("inf")))
+
+
+@rule(
+    "replay.none-unless-asked",
+    MUST,
+    says="With replayFrom omitted or null nothing of the history is replayed.",
+    source="docs 'Resuming Sessions'",
+    exercised="a resume without replayFrom of a session with history",
+    proof="a message of earlier history is told again, or a finished tool call, or user messages and answers that no "
+    "prompt explains",
+    never="state, commands, config, usage and title updates; updates of work that is still running; a plan: a warning",
+)
+def none_unless_asked(replay: Replay) -> Verdict:
+    response, session = replay.request.response, replay.view.session
+    if replay.cursor is not None or response is None or not replay.request.succeeded:
+        return
+    if session.has_history_before(replay.seq):
+        yield EXERCISED
+    told = retold(replay, replay.updates) or retold(replay, after_response(replay))
+    again = [u for u in replay.updates if u.kind == "tool_call_update" and _was_finished(replay, u)]
+    plan = next((u for u in replay.updates if u.kind == "plan_update" and not replay.was_busy), None)
+    found = told[:1] or again[:1]
+    if found:
+        parts = [asked(replay), (found[0].event, "history is told all the same"), (response, "the response")]
+        yield violation("history was replayed unasked", *sorted(parts, key=lambda part: part[0].seq))
+    elif plan is not None and session.has_history_before(replay.seq):
+        yield warning(
+            "a plan was told at a resume that asked for no history", asked(replay), (plan.event, "is it of the past?")
+        )
+
+
+def _was_finished(replay: Replay, update: Update) -> bool:
+    """Whether the update is about a tool call that had its final status before the resume, and only says so again."""
+    identifier = update.body.get("toolCallId")
+    calls = (view.tool_calls.get(str(identifier)) for view in replay.view.session.views)
+    finished = any(call is not None and call.status_at(replay.seq) in FINAL_STATUSES for call in calls)
+    return finished and "title" in update.body and update.body.get("status") in FINAL_STATUSES
+
+
+@rule(
+    "replay.state-snapshot",
+    MUST,
+    says="A current state_update is sent after any replay and before the response.",
+    source="schema ResumeSessionResponse",
+    exercised="a successful resume",
+    proof="no state_update of the session between the request and its response, or history told after the last one",
+    never="live output of running work after the snapshot",
+)
+def state_snapshot(replay: Replay) -> Verdict:
+    response = replay.request.response
+    if response is None or not replay.request.succeeded:
+        return
+    yield EXERCISED
+    states = [state for state in replay.states if state.value]
+    if not states:
+        yield violation(
+            "session/resume was answered without a state_update before it",
+            asked(replay),
+            *((update.event, "the last update before the response") for update in replay.updates[-1:]),
+            (response, "the response, and nothing told the session's state"),
+        )
+        return
+    late = retold(replay, (update for update in replay.updates if update.seq > states[-1].seq))
+    if late:
+        yield violation(
+            "the state_update came before the replay instead of after it",
+            asked(replay),
+            (states[-1].event, "the last state_update before the response"),
+            (late[0].event, "history is told after it"),
+            (response, "the response, and no state_update in between"),
+        )
+
+
+@rule(
+    "replay.bad-cursor-rejected",
+    MUST,
+    says="An unsupported cursor type or malformed cursor is rejected with -32602; nothing is replayed instead.",
+    source="schema ReplayFrom",
+    exercised="a resume with an unknown or malformed replayFrom",
+    proof="success, or another code, or history told in its place",
+    never="a cursor type with a leading underscore in a recording, which the agent may support; an error about the "
+    "session or a login",
+)
+def bad_cursor_rejected(replay: Replay) -> Verdict:
+    response = replay.request.response
+    why = why_bad(replay.cursor, is_driven=replay.view.session.conversation.is_driven)
+    if why is None or response is None or replay.request.error_code in OTHER_CAUSES:
+        return
+    yield EXERCISED
+    told = next(
+        (u for u in replay.updates if MESSAGE_KINDS.get(u.kind) and replay.view.is_replayed(u) and has_content(u)), None
+    )
+    proof = (replay.request.event, f"session/resume with replayFrom {replay.cursor!r}: {why}")
+    if replay.request.succeeded:
+        history = ((told.event, "history is replayed"),) if told is not None else ()
+        yield violation("a cursor that cannot be served was accepted", proof, *history, (response, "success"))
+    elif replay.request.error_code != INVALID_PARAMS:
+        yield violation(
+            f"a bad cursor was rejected with {replay.request.error_code}", proof, (response, "-32602 is owed")
+        )
+    elif told is not None and not replay.was_busy:
+        yield violation(
+            "history was replayed though the cursor was rejected",
+            proof,
+            (told.event, "history"),
+            (response, "rejected"),
+        )
+
+
+def why_bad(cursor: Any, *, is_driven: bool) -> str | None:
+    """Why no agent can serve the cursor; None where one may."""
+    if cursor is None:
+        return None
+    if not isinstance(cursor, dict):
+        return "no cursor object"
+    kind = cursor.get("type")
+    if not isinstance(kind, str):
+        return "a cursor without a type"
+    if kind == "start" or (kind.startswith("_") and not is_driven):
+        return None
+    return "a cursor type that does not exist"

@@ -1,0 +1,233 @@
+"""Replayed content: rebuilt from its beginning, once, each message under its own id (RFD 'Streaming user
+messages')."""
+
+from typing import Final
+
+from conformance.conversation import Message, Replay, Update, View, text_after
+from conformance.history import Event
+from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
+from conformance.rules.replay import asked, is_settled, text_before
+
+
+def rebuilding_chunk(replay: Replay, message: Message) -> tuple[Update | None, Update | None]:
+    """(the first chunk of the message in the window with nothing that set its content before it, the update that
+    cleared it with null before a chunk); None for either that is not there."""
+    null: Update | None = None
+    for update in message.within(replay):
+        if update.is_chunk:
+            return (update, None) if null is None else (None, null)
+        if update.sets_content:
+            if update.body.get("content") is not None:
+                return None, None
+            null = update
+    return None, None
+
+
+def goes_on_live(replay: Replay, message: Message) -> bool:
+    """Whether the chunks of the window may be live ones: of a prompt whose message was being streamed, or of work
+    that was open."""
+    before, within = text_before(replay, message.kind, message.id), text_after(message.within(replay))
+    if message.kind != "user":
+        return replay.was_busy
+    submission = replay.view.session.accepted_as.get(message.id)
+    return submission is not None and bool(before) and (before + within).strip() == submission.text.strip()
+
+
+def is_past(replay: Replay, message: Message) -> bool:
+    """Whether the window surely tells of the past by this message: it was known before, or no work was open that
+    could write it."""
+    known = replay.view.session.known_since(message.kind, message.id) < replay.seq
+    return is_settled(replay, message.kind, message.id) if known else replay.snapshot == "idle"
+
+
+@rule(
+    "replay.reset-before-chunks",
+    MUST,
+    says="A user message that replay rebuilds from its beginning with chunks is preceded by user_message with content "
+    "[].",
+    source="rfd 'Streaming user messages'",
+    exercised="a user_message_chunk inside a replay window",
+    proof="a chunk of that id in the window with no user_message before it in the window that sets its content",
+    never="a full-content user_message and then chunks that go on from it; content null instead of [] clears too "
+    "under the schema: a warning; a message whose live streaming the resume interrupted",
+)
+def reset_before_chunks(replay: Replay) -> Verdict:
+    yield from _resets(replay, "user")
+
+
+@rule(
+    "replay.reset-before-chunks-of-agent-messages",
+    SHOULD,
+    says="An agent message or thought that replay rebuilds from its beginning with chunks is preceded by an update "
+    "with content [].",
+    source="docs 'Resuming Sessions'",
+    exercised="an agent chunk inside a replay window",
+    proof="a chunk of that id in the window with no whole update before it in the window that sets its content",
+    never="the chunks of a message that work of the session is still writing",
+)
+def reset_before_agent_chunks(replay: Replay) -> Verdict:
+    yield from _resets(replay, "agent", "thought")
+
+
+def _resets(replay: Replay, *kinds: str) -> Verdict:
+    for message in replay.messages:
+        if (
+            message.kind not in kinds
+            or not any(u.is_chunk for u in message.within(replay))
+            or goes_on_live(replay, message)
+        ):
+            continue
+        chunk, null = rebuilding_chunk(replay, message)
+        if null is not None:
+            yield warning(
+                f"{message.id!r} is cleared with content null before its replay; the text names []",
+                asked(replay),
+                (null.event, "cleared with null"),
+            )
+        elif chunk is None:
+            yield EXERCISED
+        elif is_past(replay, message):
+            yield violation(
+                f"{message.id!r} is replayed in chunks, and nothing cleared it first",
+                asked(replay),
+                (chunk.event, "its first chunk, which a client appends to the copy it holds"),
+            )
+        elif message.kind == "user":
+            yield warning(
+                f"{message.id!r} comes in chunks, and nothing cleared it first: live, or of the past?",
+                asked(replay),
+                (chunk.event, "a chunk"),
+            )
+
+
+@rule(
+    "replay.no-doubled-content",
+    MUST,
+    says="A client that kept its copy and applies the replay in order ends with the message's content once.",
+    source="rfd 'Streaming user messages'",
+    exercised="a user message held by the client and replayed",
+    proof="after applying the window to the kept copy, the submission stands more than once in its message",
+    never="a text that was doubled before the replay",
+)
+def no_doubled_content(replay: Replay) -> Verdict:
+    for message in replay.messages:
+        if message.kind != "user" or goes_on_live(replay, message):
+            continue
+        held = _held(replay, message)
+        told = message.within(replay)
+        if not held and not any(update.sets_content for update in told):
+            continue
+        yield EXERCISED
+        submission = message.view.session.accepted_as.get(message.id)
+        nonce = submission.nonce if submission is not None and submission.has_own_nonce else None
+        after = text_after([*held, *told])
+        once = text_after(held) or (submission.text if submission is not None else "")
+        doubled = after.count(nonce) > max(1, once.count(nonce)) if nonce is not None else is_twice(once, after)
+        if doubled:
+            yield violation(
+                f"the replay doubles the content of {message.id!r}",
+                *((update.event, "the client holds its content") for update in held[-1:]),
+                asked(replay),
+                *((update.event, "with this the content is there twice") for update in told[-1:]),
+            )
+
+
+def _held(replay: Replay, message: Message) -> list[Update]:
+    """The updates by which this client holds the message: on this connection or, where the suite says that it is a
+    restart, before it."""
+    own = [update for update in message.updates if update.seq < replay.seq]
+    started = replay.request.connection.started
+    former = (started.control or {}).get("restart_of") if started is not None and not own else None
+    view: View | None = next((v for v in message.view.session.views if v.connection.name == former), None)
+    earlier = view.messages.get((message.kind, message.id)) if view is not None else None
+    return own or ([update for update in earlier.updates if update.seq < replay.seq] if earlier is not None else [])
+
+
+def is_twice(once: str, text: str) -> bool:
+    """Whether `text` is `once` more than one time over and nothing else."""
+    part = once.strip()
+    return bool(part) and text.count(part) > 1 and not text.replace(part, "").strip()
+
+
+@rule(
+    "replay.distinct-messages",
+    MUST,
+    says="In replay, different messages of one type have different ids.",
+    source="schema MessageId",
+    exercised="a replay with two messages of one type",
+    proof="two submissions that were accepted under different ids are replayed under one",
+)
+def distinct_messages(replay: Replay) -> Verdict:
+    kinds = [message.kind for message in replay.messages]
+    if len(set(kinds)) < len(kinds):
+        yield EXERCISED
+    session = replay.view.session
+    for message in replay.messages:
+        if message.kind != "user":
+            continue
+        told: dict[str, Event] = {}
+        for text, event in _texts(message.within(replay)):
+            submission = session.told_by(text)
+            if submission is not None and submission.message_id is not None and submission.answered_at < replay.seq:
+                told.setdefault(submission.message_id, event)
+        if len(told) > 1:
+            parts = sorted(told.items(), key=lambda item: item[1].seq)
+            yield violation(
+                f"two messages are replayed under the id {message.id!r}",
+                asked(replay),
+                *((event, f"the content of {identifier!r} under {message.id!r}") for identifier, event in parts),
+            )
+
+
+def _texts(updates: list[Update]) -> list[tuple[str, Event]]:
+    """The texts that the updates may each be meant as: every update by itself, and every run of chunks with what it
+    goes on from."""
+    found: list[tuple[str, Event]] = []
+    run = ""
+    for update in updates:
+        run = run + update.text if update.is_chunk else update.text
+        found += [(update.text, update.event), (run, update.event)]
+    return found
+
+
+NOTICE: Final = ("severity", "title", "description")
+
+
+@rule(
+    "replay.notices-are-live-only",
+    SHOULD,
+    says="Notices are live events and are not replayed.",
+    source="schema Notice",
+    exercised="a notice seen live, then a replay",
+    proof="a notice of earlier work stands again in the window, after the same message as it did live",
+    never="a notice that a resume may cause anew (a server that does not start, again): a warning",
+)
+def notices_are_live_only(replay: Replay) -> Verdict:
+    view = replay.view
+    earlier = [notice for notice in view.session.notices if notice.seq < replay.seq and notice.replay is None]
+    if not earlier or not replay.asks_for_history:
+        return
+    yield EXERCISED
+    for update in replay.updates:
+        live = next((u for u in earlier if update.kind == "notice" and _said(u) == _said(update)), None)
+        if live is None:
+            continue
+        proof = ((live.event, "a notice, live"), asked(replay), (update.event, "the same notice in the replay"))
+        place = _message_before(live)
+        if live.work is not None and place is not None and place == _message_before(update) and not replay.was_busy:
+            yield violation("a notice was replayed", *proof)
+        else:
+            yield warning("a notice came again within the replay: replayed, or caused anew?", *proof)
+
+
+def _said(notice: Update) -> tuple[object, ...]:
+    return tuple(notice.body.get(name) for name in NOTICE)
+
+
+def _message_before(update: Update) -> tuple[str, str] | None:
+    """The message whose update came last before this one, within the same window or outside all."""
+    for earlier in reversed(update.view.updates_between(-1, update.seq)):
+        message = earlier.view.message_of(earlier)
+        if message is not None and earlier.replay is update.replay:
+            return message.kind, message.id
+    return None

@@ -1,0 +1,169 @@
+"""Replay reports; it runs nothing (RFD 'Do locally handled commands need persistent history?')."""
+
+from typing import Any
+
+from conformance.conversation import Permission, Replay, Submission, Update, Work, text_after
+from conformance.history import Event
+from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
+from conformance.rules.replay import asked
+
+OUTPUT = ("agent_message", "agent_message_chunk", "agent_thought", "agent_thought_chunk", "tool_call_update")
+Part = tuple[Event, str]
+
+
+@rule(
+    "replay.does-not-execute",
+    MUST,
+    says="Replaying a message or command reports it; nothing is executed again.",
+    source="rfd 'Do locally handled commands need persistent history?'",
+    exercised="a replay that holds a command or a prompt",
+    proof="the model is asked for the replayed prompt again; or work that no prompt began starts in the window of an "
+    "idle session whose prompts were all worked off, with new output; or after it, with the output of earlier work "
+    "again",
+    never="a title or summary request that quotes the prompt; work that was interrupted and goes on; an agent that "
+    "works unasked, or has background work: a warning",
+)
+def does_not_execute(replay: Replay) -> Verdict:
+    told = [submission for submission in map(_submission_of(replay), replay.messages) if submission is not None]
+    if not told or replay.request.response is None:
+        return
+    yield EXERCISED
+    yield from _asked_again(replay, told)
+    if replay.was_busy or any(s.seq < replay.closes for s in replay.pending):
+        return
+    begun = replay.view.works_after(replay.seq)[:1]
+    prompts = replay.view.session.submissions_after(replay.seq)[:1]
+    if begun and (not prompts or begun[0].seq < prompts[0].seq):
+        yield from _ran(replay, begun[0])
+    yield from _asked_permission(replay)
+
+
+def _submission_of(replay: Replay) -> Any:
+    session = replay.view.session
+    return lambda message: session.accepted_as.get(message.id) if message.kind == "user" else None
+
+
+def _asked_again(replay: Replay, told: list[Submission]) -> Verdict:
+    """Requests to the scripted model that have a replayed prompt as their last user message."""
+    prompts = replay.view.session.submissions_after(replay.seq)[:1]
+    until = prompts[0].seq if prompts else float("inf")
+    for submission in told:
+        if submission.answered_at > replay.seq or submission.work is None or submission.work.ended_at > replay.seq:
+            continue
+        for request in submission.session.conversation.model_requests:
+            if request.nonce is None or request.nonce != submission.nonce or not replay.seq < request.seq < until:
+                continue
+            proof = (
+                (submission.request.event, "this prompt"),
+                (submission.work.began.event, "was worked on"),
+                asked(replay),
+                (request.event, "the model is asked for it again"),
+            )
+            if request.is_last_user and not request.is_side:
+                yield violation("a replayed prompt was run again", *proof)
+                return
+            if not request.is_side:
+                yield warning("the model was asked something with a replayed prompt in it", *proof)
+
+
+def _ran(replay: Replay, work: Work) -> Verdict:
+    """What there is to say of work that began after the resume though no prompt was sent."""
+    in_window = work.seq < replay.closes
+    new = [u for u in work.updates if u.kind in OUTPUT and not _is_known(replay, u)]
+    again = next((part for update in new if (part := _said_before(replay, update)) is not None), None)
+    before = _last_told(replay, work)
+    unasked = _works_by_itself(replay)
+    proof: list[Part] = [asked(replay)]
+    if in_window and before is not None:
+        proof.append((before.event, "the replay tells this message"))
+    proof.append((work.began.event, "work begins, and nobody sent a prompt"))
+    if again is not None and not unasked:
+        yield violation("what was done before was done again at a replay", again[0], *proof, again[1])
+    elif new and in_window:
+        proof.append((new[0].event, "it has new output"))
+        if _all_ended(replay) and not unasked:
+            yield violation("a replay set off work", *proof)
+        else:
+            yield warning("work began within a replay: set off by it?", *proof)
+
+
+def _is_known(replay: Replay, update: Update) -> bool:
+    message = update.view.message_of(update)
+    if message is not None:
+        return replay.view.session.known_since(message.kind, message.id) < replay.seq
+    calls = (view.tool_calls.get(str(update.body.get("toolCallId"))) for view in replay.view.session.views)
+    return any(call is not None and call.steps and call.first.update.seq < replay.seq for call in calls)
+
+
+def _said_before(replay: Replay, update: Update) -> tuple[Part, Part] | None:
+    """(the earlier output, this one) where new output is, under a new id, what the session's earlier work put out."""
+    message = update.view.message_of(update)
+    for view in replay.view.session.views:
+        if message is not None:
+            text = text_after(message.updates).strip()
+            for (kind, _), other in view.messages.items():
+                if kind == message.kind and other.first.seq < replay.seq and text and other.live_text.strip() == text:
+                    return (other.first.event, "said by earlier work"), (
+                        update.event,
+                        "and said again under another id",
+                    )
+        elif update.body.get("title") is not None:
+            for call in view.tool_calls.values():
+                first = call.first.update if call.steps else None
+                if first is not None and first.seq < replay.seq and _task(first) == _task(update):
+                    return (first.event, "run by earlier work"), (update.event, "and run again under another id")
+    return None
+
+
+def _task(update: Update) -> tuple[Any, ...]:
+    return tuple(update.body.get(name) for name in ("title", "kind", "rawInput"))
+
+
+def _last_told(replay: Replay, work: Work) -> Update | None:
+    """The last message of the past that the window told before the work began."""
+    told = [u for u in replay.updates if u.seq < work.seq and replay.view.is_replayed(u)]
+    return told[-1] if told else None
+
+
+def _all_ended(replay: Replay) -> bool:
+    """Whether the last prompt before the resume was surely worked off: its work was seen to end, on a connection
+    that still lives."""
+    last = replay.view.session.submission_before(replay.seq)
+    if last is None or last.work is None or last.work.ended_at > replay.seq:
+        return False
+    return all(view.work_at(replay.seq) is None for view in replay.view.session.views)
+
+
+def _works_by_itself(replay: Replay) -> bool:
+    """Whether the agent has shown that it works unasked: work that no prompt began, or a background list that is
+    not empty."""
+    session = replay.view.session
+    for view in session.views:
+        if any(state.background for state in view.states if state.seq < replay.closes):
+            return True
+        for work in view.works:
+            start = work.previous.ended_at if work.previous is not None else -1.0
+            if work.seq < replay.seq and not session.inserted_between(start, work.ended_at):
+                return True
+    return False
+
+
+def _asked_permission(replay: Replay) -> Verdict:
+    """A permission request in the window for a tool call that earlier work asked the same permission for."""
+    earlier = [p for view in replay.view.session.views for p in view.permissions if p.seq < replay.seq]
+    for permission in replay.view.permissions:
+        if not replay.seq < permission.seq < replay.closes or not earlier:
+            continue
+        title = _title(permission)
+        same = next((p for p in earlier if _title(p) == title and p.request.answered_at < replay.seq), None)
+        if same is not None:
+            yield violation(
+                "permission was asked again at a replay",
+                (same.request.event, "asked by earlier work"),
+                asked(replay),
+                (permission.request.event, "and asked again while the replay goes on"),
+            )
+
+
+def _title(permission: Permission) -> Any:
+    return permission.request.params.get("title") if isinstance(permission.request.params, dict) else None
