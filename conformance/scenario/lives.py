@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance.history import Recorder
 from conformance.model import ScriptedModel
-from conformance.peers import ScriptedClient, start_process
+from conformance.peers import Connection, ScriptedClient, start_process
 from conformance.peers.launch import prepare
 from conformance.profile import Profile
 from conformance.scenario.setting import Setting
@@ -45,12 +45,17 @@ class Lives:
         self._profile, self._recorder, self._setting, self._model = profile, recorder, setting, model
 
     async def __call__(self, name: str, *, restart_of: str | None) -> ScriptedClient:
+        connection = await self.connection(name, restart_of=restart_of)
+        return ScriptedClient(connection, self._recorder, patience=self._setting.patience)
+
+    async def connection(self, name: str, *, restart_of: str | None = None) -> Connection:
+        """A life without a client on it. Raises AgentDidNotStart."""
         launch = prepare(
             self._profile,
             workdir=self._setting.workdir,
             model_origin=self._model.origin if self._model is not None else None,
         )
-        connection = await start_process(
+        return await start_process(
             launch.command,
             name=name,
             recorder=self._recorder,
@@ -59,7 +64,6 @@ class Lives:
             limits=launch.limits,
             restart_of=restart_of,
         )
-        return ScriptedClient(connection, self._recorder, patience=self._setting.patience)
 
     async def end(self) -> None:
         """Ends what outlives single connections."""
