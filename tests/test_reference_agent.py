@@ -1,195 +1,34 @@
-"""Statements about the reference agent, driven over its pipes as a client would."""
+"""Statements about the reference agent and the table of its variants."""
 
 from __future__ import annotations
 
 import json
-import os
-import queue
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conformance.protocol.extensions import extensions
-from conformance.protocol.validation import error_problems, params_problems, result_problems
-
-REFERENCE = Path(__file__).parent.parent / "fixtures" / "agents" / "reference.py"
-PATIENCE = 20.0
-CWD = "/somewhere/else"
-
-Json = dict[str, Any]
-
-
-class Client:
-    """One process of the agent, and everything it wrote."""
-
-    def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
-        self.process = subprocess.Popen(
-            [sys.executable, str(REFERENCE), *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=inherited | (environment or {}),
-        )
-        self.seen: list[Json] = []
-        self._lines: queue.Queue[bytes] = queue.Queue()
-        self._last_id = 0
-        self._methods: dict[int, str] = {}
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
-
-    def write(self, line: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + b"\n")
-        self.process.stdin.flush()
-
-    def send(self, **message: Any) -> None:
-        self.write(json.dumps({"jsonrpc": "2.0", **message}).encode())
-
-    def until(self, is_wanted: Callable[[Json], bool]) -> Json:
-        """The next message that is wanted, from those that come from here on."""
-        while True:
-            message = json.loads(self._lines.get(timeout=PATIENCE))
-            self.assert_valid(message)
-            self.seen.append(message)
-            if is_wanted(message):
-                return dict(message)
-
-    def assert_valid(self, message: Json) -> None:
-        """Valid under the schema, with no field or value of the agent's own invention."""
-        if "error" in message:
-            assert error_problems(message["error"]) == []
-        elif "method" in message:
-            assert params_problems(message["method"], message["params"], "agent") == []
-            found = extensions(message["method"], message["params"], "params", "agent")
-            assert (found.unknown_fields, found.custom_values) == ([], [])
-        elif message["id"] in self._methods:
-            method = self._methods[message["id"]]
-            assert result_problems(method, message["result"]) == []
-            found = extensions(method, message["result"], "result")
-            assert (found.unknown_fields, found.custom_values) == ([], [])
-
-    def request(self, method: str, **params: Any) -> int:
-        self._last_id += 1
-        self._methods[self._last_id] = method
-        self.send(id=self._last_id, method=method, params=params)
-        return self._last_id
-
-    def response(self, request_id: Any) -> Json:
-        for message in self.seen:
-            if is_response(message, request_id):
-                return message
-        return self.until(lambda message: is_response(message, request_id))
-
-    def call(self, method: str, **params: Any) -> Json:
-        return self.response(self.request(method, **params))
-
-    def result(self, method: str, **params: Any) -> Json:
-        return dict(self.call(method, **params)["result"])
-
-    def code(self, method: str, **params: Any) -> int:
-        return int(self.call(method, **params)["error"]["code"])
-
-    def initialize(self, **capabilities: Any) -> Json:
-        info = {"name": "test", "version": "1"}
-        return self.result("initialize", protocolVersion=2, info=info, capabilities=capabilities)
-
-    def new_session(self, cwd: str = CWD) -> str:
-        return str(self.result("session/new", cwd=cwd)["sessionId"])
-
-    def prompt(self, session: str, *blocks: str | Json) -> int:
-        prompt = [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
-        return self.request("session/prompt", sessionId=session, prompt=prompt)
-
-    def turn(self, session: str, *blocks: str | Json) -> str:
-        """A whole turn; the message's id."""
-        request_id = self.prompt(session, *blocks)
-        self.idle()
-        return str(self.response(request_id)["result"]["messageId"])
-
-    def idle(self) -> Json:
-        return update_of(self.until(lambda message: update_of(message).get("state") == "idle"))
-
-    def updates(self, kind: str, since: int = 0) -> list[Json]:
-        return [u for m in self.seen[since:] if (u := update_of(m)).get("sessionUpdate") == kind]
-
-    def resume(self, session: str, **params: Any) -> list[Json]:
-        """The updates between the request and its response."""
-        since = len(self.seen)
-        self.result("session/resume", sessionId=session, cwd=CWD, **params)
-        return [update_of(message) for message in self.seen[since:-1]]
-
-    def replay(self, session: str) -> list[Json]:
-        return self.resume(session, replayFrom={"type": "start"})
-
-    def kinds(self, since: int = 0) -> list[str]:
-        return [name_of(message) for message in self.seen[since:]]
-
-    def close(self) -> int:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        return self.process.wait(PATIENCE)
-
-
-def is_response(message: Json, request_id: Any) -> bool:
-    return "method" not in message and message.get("id") == request_id
-
-
-def update_of(message: Json) -> Json:
-    if message.get("method") != "session/update":
-        return {}
-    return dict(message["params"]["update"])
-
-
-def name_of(message: Json) -> str:
-    """What kind of message it is, in a word."""
-    update = update_of(message)
-    if update:
-        return str(update.get("state", update["sessionUpdate"]))
-    if "method" in message:
-        return str(message["method"])
-    return "result" if "result" in message else f"error {message['error']['code']}"
-
-
-def text_in(updates: list[Json]) -> str:
-    return "".join(str(update["content"]) for update in updates if "content" in update)
+from conformance.rules import RULES
+from tests.driven import CWD, REFERENCE, Client, Json, Start, is_response, name_of, started, text_in, update_of
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Client]]:
-    clients: list[Client] = []
-
-    def start_one(*arguments: str, **options: Any) -> Client:
-        clients.append(Client(*arguments, **options))
-        return clients[-1]
-
-    yield start_one
-    for client in clients:
-        client.process.kill()
-        client.process.wait()
-        assert client.process.stdin is not None
-        assert client.process.stdout is not None
-        client.process.stdin.close()
+def start() -> Iterator[Start]:
+    with started() as start_one:
+        yield start_one
 
 
 @pytest.fixture
-def client(start: Callable[..., Client]) -> Client:
+def client(start: Start) -> Client:
     one = start()
     one.initialize()
     return one
 
 
-def test_it_speaks_version_2_and_nothing_below(start: Callable[..., Client]) -> None:
+def test_it_speaks_version_2_and_nothing_below(start: Start) -> None:
     client = start()
     info = {"name": "test", "version": "1"}
     assert client.result("initialize", protocolVersion=65535, info=info)["protocolVersion"] == 2
@@ -353,7 +192,7 @@ def test_a_resume_while_it_works_says_so_and_what_is_being_said(client: Client) 
     assert client.idle()["stopReason"] == "end_turn"
 
 
-def test_sessions_outlive_the_process(start: Callable[..., Client], tmp_path: Path) -> None:
+def test_sessions_outlive_the_process(start: Start, tmp_path: Path) -> None:
     store = str(tmp_path / "sessions.db")
     first = start("--store", store)
     first.initialize()
@@ -459,7 +298,7 @@ def test_background_work_is_announced_listed_finished_and_then_dropped(client: C
     }
 
 
-def test_it_asks_in_a_form_only_where_forms_are_taken(start: Callable[..., Client]) -> None:
+def test_it_asks_in_a_form_only_where_forms_are_taken(start: Start) -> None:
     plain, able = start(), start()
     plain.initialize()
     able.initialize(elicitation={"form": {}})
@@ -578,131 +417,20 @@ def test_it_exits_when_stdin_closes_even_at_work(client: Client) -> None:
     assert client.close() == 0
 
 
-# With a model
+def listed() -> Any:
+    command = [sys.executable, str(REFERENCE), "--list", "--json"]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
-class ScriptedModel(ThreadingHTTPServer):
-    """Answers each request with the next reply: a status, or the events of a stream. Keeps what it was asked."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Answer)
-        self.replies: list[int | list[Any]] = []
-        self.asked: list[Json] = []
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {"OPENAI_BASE_URL": f"http://127.0.0.1:{self.server_address[1]}/v1", "OPENAI_API_KEY": "k"}
+def test_every_must_rule_of_the_agents_has_a_fault() -> None:
+    broken = {variant["breaks"] for variant in listed()}
+    rules = {rule.id for rule in RULES.values() if rule.party == "agent"}
+    assert {rule.id for rule in RULES.values() if rule.party == "agent" and rule.level == "must"} <= broken
+    assert broken - {None} <= rules
 
 
-class _Answer(BaseHTTPRequestHandler):
-    server: ScriptedModel
-
-    def do_POST(self) -> None:
-        self.server.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        reply = self.server.replies.pop(0)
-        if isinstance(reply, int):
-            body = json.dumps({"error": {"message": "not now"}}).encode()
-            self.send_response(reply)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-            return
-        self.send_response(200)
-        self.end_headers()
-        for event in reply:
-            text = event if isinstance(event, str) else json.dumps({"choices": [event]})
-            self.wfile.write(f"data: {text}\n\n".encode())
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
-
-
-@pytest.fixture
-def model() -> Iterator[ScriptedModel]:
-    server = ScriptedModel()
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture
-def talker(start: Callable[..., Client], model: ScriptedModel) -> Client:
-    client = start(environment=model.environment)
-    client.initialize()
-    return client
-
-
-SAYS = [{"delta": {"content": "Hel"}}, {"delta": {"content": "lo"}, "finish_reason": "stop"}, "[DONE]"]
-
-
-def calls(name: str, **arguments: str) -> list[Any]:
-    function = {"name": name, "arguments": json.dumps(arguments)}
-    call = {"index": 0, "id": "c1", "function": function}
-    return [{"delta": {"tool_calls": [call]}}, {"delta": {}, "finish_reason": "tool_calls"}, "[DONE]"]
-
-
-def test_the_model_is_asked_and_its_words_are_streamed(talker: Client, model: ScriptedModel) -> None:
-    model.replies = [SAYS, SAYS]
-    session = talker.new_session()
-    talker.turn(session, "first")
-    assert text_in(talker.updates("agent_message_chunk")).count("text") == 4
-    talker.turn(session, "second")
-    roles = [(m["role"], m["content"]) for m in model.asked[1]["messages"]]
-    assert roles == [("user", "first"), ("assistant", "Hello"), ("user", "second")]
-
-
-@pytest.mark.parametrize(
-    ("reply", "code"),
-    [
-        (401, -32000),
-        (429, -32603),
-        (500, -32603),
-        (SAYS[:1], -32603),
-        (["not JSON"], -32603),
-        (["[17]"], -32603),
-        ([{"delta": 17}], -32603),
-    ],
-)
-def test_a_failure_of_the_model_ends_the_work_and_not_the_prompt(
-    talker: Client, model: ScriptedModel, reply: Any, code: int
-) -> None:
-    model.replies = [reply, SAYS]
-    session = talker.new_session()
-    request_id = talker.prompt(session, "doomed")
-    idle = talker.idle()
-    assert (idle["stopReason"], idle["error"]["code"]) == ("error", code)
-    assert "result" in talker.response(request_id)
-    assert len(model.asked) == 1
-    talker.prompt(session, "next")
-    assert talker.idle()["stopReason"] == "end_turn"
-
-
-def test_a_model_that_is_not_there_is_a_failure_too(start: Callable[..., Client]) -> None:
-    client = start(environment={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
-    client.initialize()
-    client.prompt(client.new_session(), "hello")
-    assert client.idle()["error"]["code"] == -32603
-
-
-def test_the_model_reads_files_below_the_working_directory_only(
-    talker: Client, model: ScriptedModel, tmp_path: Path
-) -> None:
-    (tmp_path / "note").write_text("the note")
-    model.replies = [calls("read_file", path="note"), calls("read_file", path="../x"), calls("fly"), SAYS]
-    talker.turn(talker.new_session(str(tmp_path)), "read")
-    statuses = [update.get("status") for update in talker.updates("tool_call_update")]
-    assert statuses == ["pending", "in_progress", "completed", "pending", "in_progress", "failed", "pending", "failed"]
-    assert model.asked[1]["messages"][-1]["content"] == "the note"
-
-
-@pytest.mark.parametrize(("option", "said"), [("allow", "rehearsed"), ("reject", "did not allow")])
-def test_a_command_of_the_model_asks_first_and_the_model_is_told(
-    talker: Client, model: ScriptedModel, option: str, said: str
-) -> None:
-    model.replies = [calls("run_command", command="ls"), SAYS]
-    talker.prompt(talker.new_session(), "list")
-    request = talker.until(lambda message: message.get("method") == "session/request_permission")
-    talker.send(id=request["id"], result={"outcome": {"outcome": "selected", "optionId": option}})
-    assert talker.idle()["stopReason"] == "end_turn"
-    assert said in model.asked[1]["messages"][-1]["content"]
+def test_a_variant_that_does_not_exist_is_named_with_the_closest_one() -> None:
+    command = [sys.executable, str(REFERENCE), "--fault", "hashed-id"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert ended.returncode == 1
+    assert "did you mean 'hashed-ids'" in ended.stderr
