@@ -29,6 +29,7 @@ COMMANDS: Final[dict[str, str]] = {
 
 USAGE: Final = 2
 INTERRUPTED: Final = 130
+READER_LEFT: Final = 141  # as a shell reports SIGPIPE
 
 
 class Lazy(click.Group):
@@ -88,8 +89,8 @@ def status_of(arguments: Sequence[str] | None = None) -> int:
         return leave.exit_code
     except KeyboardInterrupt:
         return _interrupted()
-    except BrokenPipeError:
-        return _reader_left()
+    except SystemExit as leave:  # click, when whoever read our output has gone away
+        return READER_LEFT if leave.code == 1 else USAGE
     except Exception as error:
         from conformance.commands.errors import told
 
@@ -112,15 +113,6 @@ def _wrong_usage(error: click.UsageError) -> int:
 
 def _interrupted() -> int:
     return _say("interrupted", INTERRUPTED)
-
-
-def _reader_left() -> int:
-    """Whoever read our output went away (`| head`): not our failure, and nothing more can be said there."""
-    import os
-
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
-    return 0
 
 
 def _say(message: str, status: int) -> int:

@@ -141,7 +141,8 @@ class ReportBuilder:
                 yield f"the rule {rule.id} broke ({clean(last)}): a bug of this suite, please report it"
         decisive = count(rule for rule in rules if rule.party == self._started.party)
         if not self._problems and not broken and not decisive.exercised:
-            yield "no rule was exercised, so nothing can be said"
+            why = next((f" ({scenario.id}: {scenario.reason})" for scenario in self._in_order() if scenario.reason), "")
+            yield f"no rule was exercised, so nothing can be said{why}"
 
     def _outcome(self, rule: Rule, outcome: Outcome, result: ScenarioResult) -> RuleOutcome:
         return RuleOutcome(

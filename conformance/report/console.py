@@ -39,7 +39,7 @@ class Console:
         match event:
             case RunStarted():
                 self.folder = event.folder
-                if self._is_terminal and self._verbosity >= 0:
+                if self._is_terminal and self._verbosity >= 0 and event.target.kind != "transcripts":
                     self._start_progress(len(event.scenarios))
             case ScenarioStarted():
                 self._running[event.scenario] = None
@@ -71,6 +71,13 @@ class Console:
             return PLAIN_WIDTH
 
     def print(self, lines: Iterable[Line]) -> None:
+        """Writes the lines. A reader that has gone (`| head`) ends the output and nothing else."""
+        try:
+            self._print(lines)
+        except BrokenPipeError:
+            _silence(self._stream)
+
+    def _print(self, lines: Iterable[Line]) -> None:
         for line in lines:
             text = render(line, colour=self.colour)
             if self._progress is not None:
@@ -125,6 +132,12 @@ def _scenario_line(event: ScenarioFinished) -> Line:
     else:
         word, style, rest = "ok", "pass", " ".join(result.reason.split()) or f"{exercised} rules exercised"
     return (Span(pad(word, 6), style), Span(f"{result.id}  "), Span(f"{result.seconds:.1f} s  {rest}", "dim"))
+
+
+def _silence(stream: TextIO) -> None:
+    """What is still written to it, also when the interpreter ends, goes nowhere."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def _encodable(text: str, stream: TextIO) -> str:

@@ -7,11 +7,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from conformance.report.layout import BLANK, Line, Span, columns, listing, pad, paragraph
+from conformance.report.layout import BLANK, Line, Span, columns, pad, paragraph
 from conformance.report.model import Counts, FindingView, Proof, Report, RuleResult, Status
 from conformance.report.sanitise import clean
 
 FINDINGS_SHOWN = 3  # of one rule, unless all are asked for
+STDERR_LINES = 6  # of a scenario that broke
 _INDENT = 6
 _PART = 30  # columns that an event's part in the argument has at least, before it goes on a line of its own
 _HEADINGS: dict[Status, str] = {"fail": "FAIL", "broken": "BROKE", "warn": "WARN"}
@@ -64,6 +65,13 @@ def summary(report: Report, width: int) -> Iterator[Line]:
     for problem in report.problems:
         for line in problem.splitlines():
             yield from paragraph(line, width, 2, "warn")
+    is_silent = not report.counts("must").exercised
+    could_not = (scenario for scenario in report.scenarios if scenario.status == "broken" or is_silent)
+    broken = next((scenario for scenario in could_not if scenario.stderr), None)
+    if broken is not None:
+        yield (Span("  the last that it wrote to stderr:", "dim"),)
+        for line in broken.stderr.splitlines()[-STDERR_LINES:]:
+            yield (Span("    " + clean(line), "dim"),)
 
 
 def _baseline(report: Report, width: int) -> Iterator[Line]:
@@ -195,12 +203,22 @@ def _the_rest(report: Report, width: int, verbose: bool) -> Iterator[Line]:
         yield (Span(f"{title} ({len(rules)}{more})", "dim"),)
         if verbose or (status == "not-applicable" and len(rules) <= 6):
             yield from _with_reasons(rules, width)
-        else:
-            yield from listing((rule.id for rule in rules), width, 2)
-    if verbose and (passed := [rule.id for rule in decisive if rule.status == "pass"]):
+        elif len(rules) < len(decisive):
+            yield from _by_area(rules, width)
+    if verbose and (passed := [rule for rule in decisive if rule.status == "pass"]):
         yield BLANK
         yield (Span(f"passed ({len(passed)})", "dim"),)
-        yield from listing(passed, width, 2)
+        yield from _by_area(passed, width)
+
+
+def _by_area(rules: Sequence[RuleResult], width: int) -> Iterator[Line]:
+    """A line or two for each area: `  prompt    distinct-message-ids, rejected-is-error`."""
+    areas: dict[str, list[str]] = {}
+    for rule in rules:
+        areas.setdefault(rule.area, []).append(rule.id.partition(".")[2])
+    column = max(map(len, areas)) + 4
+    for area, names in areas.items():
+        yield from paragraph(", ".join(names), width, column, first=(Span(pad("  " + area, column), "strong"),))
 
 
 def _with_reasons(rules: Iterable[RuleResult], width: int) -> Iterator[Line]:
