@@ -6,7 +6,7 @@ first, then told.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from conformance.history import Event, Recorder, controls
@@ -63,6 +63,23 @@ class Connection(ABC):
         event = self._recorder.sent(self.name, data)
         self._put(data)
         return event
+
+    def write_torn(self, data: bytes, size: int) -> Event:
+        """`write`, in pieces of `size` bytes (on stdio): the peer may read the line in parts. Raises ConnectionEnded."""
+        self._check_writable()
+        event = self._recorder.sent(self.name, data)
+        size = size if self.transport == TRANSPORT_STDIO else len(data)
+        for at in range(0, len(data), size):
+            self._put(data[at : at + size])
+        return event
+
+    def write_together(self, lines: Sequence[bytes]) -> list[Event]:
+        """Several messages, each recorded by itself, in one write (on stdio). Raises ConnectionEnded."""
+        self._check_writable()
+        events = [self._recorder.sent(self.name, line) for line in lines]
+        for data in [b"".join(lines)] if self.transport == TRANSPORT_STDIO else lines:
+            self._put(data)
+        return events
 
     async def send(self, data: bytes) -> Event:
         """`write`, then `drain`; reading goes on all the while. Raises ConnectionEnded."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from conformance.history import controls
 from conformance.peers import ConnectionEnded
-from conformance.scenario.shapes import Choice, Either, Flag, Json, Key, Number, Text
+from conformance.scenario.shapes import Choice, Either, Flag, Json, Key, ListOf, Number, Text
 from conformance.scenario.stage import Actor, Stage, pause
 from conformance.scenario.stops import Broken
 from conformance.scenario.table import Given, verb
@@ -74,22 +74,32 @@ async def notify(stage: Stage, given: Given) -> None:
             Number("a number of characters", least=1),
             "So many characters of one string in a line of JSON, for very long lines",
         ),
+        "together": Key(ListOf(Json(), least=1), "Several lines of JSON in one write"),
         "times": Key(Number("a number", least=1), "How often; once by default"),
+        "torn": Key(Number("a number of bytes", least=1), "The line is written in pieces of so many bytes"),
+        "ending": Key(
+            Choice(("newline", "none"), "ending"), "none: no newline ends the line; only a disconnect can follow"
+        ),
         "is-message": Key(
             Flag(), "true: it is a message that a client may send, so nothing of what follows is excused"
         ),
         "after": AFTER,
     },
-    one_of=("text", "json", "base64", "fill"),
+    one_of=("text", "json", "base64", "fill", "together"),
 )
 async def send(stage: Stage, given: Given) -> None:
     actor = stage.actor(given.get("by"))
     await pause(given.get("after", 0))
     actor.was_provoked = actor.was_provoked or not given.get("is-message", False)
-    line = _line(given)
+    lines = [_json(message) for message in given["together"]] if "together" in given else [_line(given).removesuffix(b"\n")]
+    connection, ending = actor.client.connection, b"" if given.get("ending") == "none" else b"\n"
     try:
         for _ in range(given.get("times", 1)):
-            await actor.client.send(line)
+            if "torn" in given:
+                connection.write_torn(b"".join(lines) + ending, given["torn"])
+            else:
+                connection.write_together([line + ending for line in lines])
+            await connection.drain()
     except ConnectionEnded:
         raise stage.lost(actor, "while it was sent a line") from None
 
@@ -98,7 +108,7 @@ def _line(given: Given) -> bytes:
     if "text" in given:
         return str(given["text"]).encode("utf-8", "surrogatepass")
     if "json" in given:
-        return json.dumps(given["json"], ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return _json(given["json"])
     if "fill" in given:
         return (
             b'{"jsonrpc":"2.0","method":"_acp-conformance/long","params":{"text":"' + b"x" * int(given["fill"]) + b'"}}'
@@ -107,6 +117,10 @@ def _line(given: Given) -> bytes:
         return base64.b64decode(given["base64"], validate=True)
     except binascii.Error as error:
         raise Broken(f"`base64` of a step is not base64: {error}; a mistake of the scenario") from None
+
+
+def _json(message: Any) -> bytes:
+    return json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 @verb(
