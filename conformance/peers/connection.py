@@ -65,7 +65,7 @@ class Connection(ABC):
         return event
 
     def write_torn(self, data: bytes, size: int) -> Event:
-        """`write`, in pieces of `size` bytes (on stdio): the peer may read the line in parts. Raises ConnectionEnded."""
+        """`write`, on stdio in pieces of `size` bytes: the peer may read the line in parts. Raises ConnectionEnded."""
         self._check_writable()
         event = self._recorder.sent(self.name, data)
         size = size if self.transport == TRANSPORT_STDIO else len(data)

@@ -91,7 +91,8 @@ async def send(stage: Stage, given: Given) -> None:
     actor = stage.actor(given.get("by"))
     await pause(given.get("after", 0))
     actor.was_provoked = actor.was_provoked or not given.get("is-message", False)
-    lines = [_json(message) for message in given["together"]] if "together" in given else [_line(given).removesuffix(b"\n")]
+    together = given.get("together")
+    lines = [_line(given).removesuffix(b"\n")] if together is None else [_json(message) for message in together]
     connection, ending = actor.client.connection, b"" if given.get("ending") == "none" else b"\n"
     try:
         for _ in range(given.get("times", 1)):
