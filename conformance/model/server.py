@@ -47,6 +47,7 @@ class ScriptedModel:
         self._connections: dict[asyncio.Task[None], HttpConnection] = {}
         self._holds: list[_Hold] = []
         self._requests: list[tuple[Event, Belonging]] = []
+        self._number = 0  # of the last request before these
         self._arrived = asyncio.Event()
 
     @property
@@ -83,6 +84,13 @@ class ScriptedModel:
     def script(self, key: str | None, replies: Sequence[Reply]) -> None:
         """What is answered from now on to requests of `key`: a nonce, a group, or None for those without a script."""
         self._script.set(key, replies)
+
+    def forget(self) -> None:
+        """Begins anew, with no script and no known nonce; what is held is let go. Numbers go on."""
+        self.release(None)
+        self._script = Script()
+        self._number += len(self._requests)
+        self._requests.clear()
 
     def release(self, key: str | None = None) -> int:
         """Lets the held requests of `key` go on; how many there were."""
@@ -148,8 +156,8 @@ class ScriptedModel:
         except ValueError as error:
             await _json(connection, 400, dialect.error(400, f"The request cannot be read: {error}."))
             return
-        number = len(self._requests) + 1
-        if number > MAX_REQUESTS:
+        number = self._number + len(self._requests) + 1
+        if len(self._requests) >= MAX_REQUESTS:
             await _json(connection, 429, dialect.error(429, "The scripted model was asked too often."))
             return
         belonging = self._note(asked, number)
@@ -171,7 +179,7 @@ class ScriptedModel:
         )
         self._requests.append((event, belonging))
         self._arrived.set()
-        if number == MAX_REQUESTS:
+        if len(self._requests) == MAX_REQUESTS:
             self._recorder.control(self.name, controls.LIMIT, limit="model-requests", value=MAX_REQUESTS)
         return belonging
 
