@@ -99,7 +99,7 @@ class Story:
             self.control("submits", at=at, id=id, session=session, nonce=nonce, **marks)
         return self.request("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]}, id=id, at=at)
 
-    def update(self, kind: str, *, session: str = "s", at: str = "ada", **body: Any) -> Story:
+    def update(self, kind: str, /, *, session: str = "s", at: str = "ada", **body: Any) -> Story:
         params = {"sessionId": session, "update": {"sessionUpdate": kind, **body}}
         return self.agent({"jsonrpc": "2.0", "method": "session/update", "params": params}, at=at)
 

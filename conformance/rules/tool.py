@@ -103,19 +103,20 @@ def _outcome_in_words(permission: Permission) -> str:
 
 def _effect_after(permission: Permission, answer: Event) -> Event | None:
     """The suite's sighting of the effect, told by the tool call or by the nonce of the last prompt before the request;
-    None where a request of the same prompt was approved."""
+    None where any request was approved."""
     session = permission.view.session
     prompt = next((s for s in reversed(session.submissions) if s.seq < permission.seq), None)
     names = {name for name in (permission.tool_call_id, prompt.nonce if prompt else None) if name is not None}
-    since = prompt.seq if prompt is not None else 0
-    if any(p.is_approved and p.seq > since for view in session.views for p in view.permissions):
+    if any(p.is_approved for view in session.conversation.views for p in view.permissions):
         return None
     sightings = (c for c in session.conversation.controls if c.name == "tool-effect" and c.seq > answer.seq)
     return next((c for c in sightings if c.control is not None and _names_any(c.control, names)), None)
 
 
 def _names_any(control: Mapping[str, Any], names: set[str]) -> bool:
-    return any(control.get(key) in names for key in ("toolCallId", "tool_call", "nonce"))
+    """Whether the sighting is about one of these; one that names nothing is about all that the history holds."""
+    told = [control[key] for key in ("toolCallId", "nonce") if control.get(key) is not None]
+    return not told or any(name in names for name in told)
 
 
 @rule(
