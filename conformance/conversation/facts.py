@@ -6,7 +6,7 @@ Filled by `conformance.conversation.reader` in one pass and not changed after it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -62,11 +62,15 @@ class Request:
 
     @property
     def succeeded(self) -> bool:
-        return self.response is not None and "error" not in self.response.message and "result" in self.response.message
+        """Answered with a result. An error of null beside it is no error, though it must not stand there (wire.result-or-error)."""
+        message = self.response.message if self.response is not None else {}
+        return "result" in message and message.get("error") is None
 
     @property
     def failed(self) -> bool:
-        return self.response is not None and "error" in self.response.message
+        """Answered with an error, of whatever shape."""
+        message = self.response.message if self.response is not None else {}
+        return "error" in message and not self.succeeded
 
     @property
     def error_code(self) -> int | None:
@@ -250,6 +254,7 @@ class Replay:
     view: View
     updates: list[Update] = field(default_factory=list)  # of its session, on its connection, within the window
     was_busy: bool = False  # the session was known to be at work when the resume was asked
+    unanswered: list[Submission] = field(default_factory=list)  # prompts that were pending when the resume was asked
 
     @property
     def seq(self) -> int:
@@ -274,11 +279,11 @@ class Replay:
 
     @cached_property
     def pending(self) -> list[Submission]:
-        """Submissions that were not answered yet when the resume was asked, and later ones."""
-        return [s for s in self.view.session.submissions if s.answered_at > self.seq]
+        """Submissions that were not answered yet when the resume was asked, and those sent within the window."""
+        return [*self.unanswered, *self.view.session.submissions_between(self.seq, self.closes)]
 
     @property
-    def states(self) -> list[State]:
+    def states(self) -> Sequence[State]:
         """The states told within the window."""
         return self.view.states_between(self.seq, self.closes)
 

@@ -4,6 +4,7 @@ Matches responses to requests by connection, sender and id; follows each session
 its own doing. Never raises on what an agent wrote: malformed parts are simply not understood here (the wire rules judge them).
 """
 
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +59,9 @@ class _Reader:
         self._open: dict[View, _Open] = {}
         self._marks: dict[tuple[str, Any], dict[str, Any]] = {}  # (connection, id key) -> the suite's `submits`
         self._models: dict[int, ModelRequest] = {}
+        self._unanswered: dict[tuple[str, str, str, Any], deque[Request]] = {}  # (connection, sender, id key) -> its pending requests
+        self._pending: dict[Session, dict[Request, Submission]] = {}  # prompts not answered yet
+        self._working: Counter[Session] = Counter()  # how many views have work open
 
     # -- the suite's own events
 
@@ -128,7 +132,9 @@ class _Reader:
             event, connection, "agent" if by_agent else "client", message.get("id"), str(message.get("method")), message.get("params")
         )
         same_id = connection.by_id.setdefault((sender, *request_key(request.id)), [])
-        request.shares_id = any(earlier.response is None for earlier in same_id)
+        unanswered = self._unanswered.setdefault((connection.name, sender, *request_key(request.id)), deque())
+        request.shares_id = bool(unanswered)
+        unanswered.append(request)
         same_id.append(request)
         (connection.agent_requests if by_agent else connection.requests).append(request)
         session = self._session_of(request.params)
@@ -143,8 +149,8 @@ class _Reader:
                 self._submission(connection, session, request)
             case "session/resume":
                 view = self._view(connection, session)
-                was_busy = any(self._now(other).work is not None for other in session.views)
-                replay = Replay(request, view, was_busy=was_busy)
+                replay = Replay(request, view, was_busy=self._working[session] > 0)
+                replay.unanswered = list(self._pending.get(session, {}).values())
                 view.replays.append(replay)
                 self._now(view).replays.append(replay)
                 if view.attached is None and view.created is None and not view.updates:
@@ -165,6 +171,7 @@ class _Reader:
             submission.trigger = _text(mark.get("trigger"))
             submission.refusable = _text(mark.get("refusable"))
         session.submissions.append(submission)
+        self._pending.setdefault(session, {})[request] = submission
 
     def _response(self, connection: Connection, event: Event, identifier: Any) -> None:
         sender = "client" if event.dir == "agent" else "agent"
@@ -174,10 +181,11 @@ class _Reader:
             if event.dir == "agent":
                 self._stray_session(connection, event)
             return
-        request = next((r for r in same_id if r.response is None), None)
-        if request is None:
+        unanswered = self._unanswered[connection.name, sender, *request_key(identifier)]
+        if not unanswered:
             same_id[-1].later_responses.append(event)
             return
+        request = unanswered.popleft()
         request.response = event
         if event.dir != "agent":
             return
@@ -186,10 +194,12 @@ class _Reader:
         elif request.method == "session/resume" and request.session_id is not None:
             now = self._now(self._view(connection, self._session(request.session_id)))
             now.replays = [replay for replay in now.replays if replay.request is not request]
-        elif request.method == "session/prompt" and request.succeeded and request.session_id is not None:
-            result = request.result
+        elif request.method == "session/prompt" and request.session_id is not None:
+            session = self._session(request.session_id)
+            self._pending.get(session, {}).pop(request, None)
+            result = request.result if request.succeeded else None
             if isinstance(result, dict) and isinstance(identifier := result.get("messageId"), str):
-                self._session(request.session_id).note("user", identifier, event.seq)
+                session.note("user", identifier, event.seq)
 
     def _created(self, connection: Connection, request: Request) -> None:
         identifier = request.result.get("sessionId") if isinstance(request.result, dict) else None
@@ -264,18 +274,20 @@ class _Reader:
 
     def _state(self, view: View, now: _Open, update: Update) -> None:
         value = _text(update.body.get("state")) or ""
-        before = now.state if now.state is not None else (None if view.attached is not None else "idle")
+        before = now.state if now.state is not None else ("idle" if view.created is not None else None)
         state = State(update, value, before)
         view.states.append(state)
         if value in BUSY and now.work is None:
             now.work = update.work = Work(view, state)
             view.works.append(now.work)
+            self._working[view.session] += 1
             now.work.updates.append(update)
         if now.work is not None:
             now.work.states.append(state)
         if value == "idle" and now.work is not None:
             now.work.ended = state
             now.work = None
+            self._working[view.session] -= 1
         if value in STANDARD_STATES:
             now.state = value
 
@@ -297,14 +309,21 @@ class _Reader:
     # -- what the pass keeps
 
     def settle(self) -> None:
-        """After the pass: a foreign submission whose text no other one of its session has is its own nonce."""
+        """After the pass: a foreign submission whose text no other one of its session has is its own nonce. Where others have the same
+        text, what is reported before the second one was sent can only be the first."""
         for session in self.conversation.sessions.values():
-            texts = [submission.text.strip() for submission in session.submissions]
-            nonces = [submission.nonce for submission in session.submissions]
-            for submission, text in zip(session.submissions, texts, strict=True):
-                if submission.nonce is None and text and texts.count(text) == 1:
+            texts = Counter(submission.text.strip() for submission in session.submissions)
+            nonces = Counter(submission.nonce for submission in session.submissions)
+            first: dict[str, Submission] = {}
+            for submission in session.submissions:
+                text = submission.text.strip()
+                earlier = first.setdefault(text, submission)
+                if earlier is not submission:
+                    earlier.alone_until = min(earlier.alone_until, submission.seq)
+                    submission.alone_until = -1
+                if submission.nonce is None and text and texts[text] == 1:
                     submission.nonce = text
-                elif submission.has_own_nonce and nonces.count(submission.nonce) > 1:
+                elif submission.has_own_nonce and nonces[submission.nonce] > 1:
                     submission.nonce, submission.has_own_nonce = None, False
 
     def _connection(self, name: str) -> Connection:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -28,9 +28,12 @@ from conformance.conversation.facts import (
     text_of_blocks,
 )
 from conformance.conversation.shapes import Shape, shapes
+from conformance.conversation.span import Span
 from conformance.history import Event, History
 
 _WORD: Final = re.compile(r"[\w-]+")
+QUIET: Final = 1.0
+"""Seconds of silence after which, in such a recording, an agent has nothing more in hand to write."""
 FOREIGN_PATIENCE: Final = 30.0
 """Seconds after which an answer counts as missing in a recording that the suite did not drive."""
 
@@ -128,54 +131,118 @@ class Connection:
         at = bisect_left(self.client_events, seq, key=lambda event: event.seq) - 1
         return self.client_events[at] if at >= 0 else None
 
-    def agent_requests_between(self, start: float, end: float) -> list[Request]:
+    def agent_requests_between(self, start: float, end: float) -> Sequence[Request]:
         """Requests of the agent sent between two positions, both left out."""
         first = bisect_right(self.agent_requests, start, key=lambda request: request.seq)
-        return self.agent_requests[first : bisect_left(self.agent_requests, end, key=lambda request: request.seq)]
+        return Span(self.agent_requests, first, bisect_left(self.agent_requests, end, key=lambda request: request.seq))
 
-    def controls_after(self, seq: float) -> list[Event]:
+    def agent_events_between(self, start: float, end: float) -> Sequence[Event]:
+        """Lines of the agent between two positions, both left out."""
+        first = bisect_right(self.agent_events, start, key=lambda event: event.seq)
+        return Span(self.agent_events, first, bisect_left(self.agent_events, end, key=lambda event: event.seq))
+
+    def requests_after(self, seq: float) -> Sequence[Request]:
+        """Requests of the client after that position."""
+        return Span(self.requests, bisect_right(self.requests, seq, key=lambda request: request.seq))
+
+    def strays_between(self, start: float, end: float) -> Sequence[Event]:
+        """Responses of the agent that match no request, between two positions, both left out."""
+        first = bisect_right(self.strays, start, key=lambda event: event.seq)
+        return Span(self.strays, first, bisect_left(self.strays, end, key=lambda event: event.seq))
+
+    def controls_after(self, seq: float) -> Sequence[Event]:
         """The suite's own events of this connection after that position."""
-        return self.controls[bisect_right(self.controls, seq, key=lambda control: control.seq) :]
+        return Span(self.controls, bisect_right(self.controls, seq, key=lambda control: control.seq))
+
+    def windows_after(self, seq: float, kind: str | None = None) -> Iterator[Event]:
+        """The suite's windows (all kinds, or one) that began after that position."""
+        for window in Span(self._windows, bisect_right(self._windows, seq, key=lambda control: control.seq)):
+            about = window.control or {}
+            if about.get("kind", kind) == kind or kind is None:
+                if _number(about.get("began"), seq + 1) > seq:
+                    yield window
+
+    @cached_property
+    def _windows(self) -> list[Event]:
+        return [control for control in self.controls if control.name == "window"]
+
+    @cached_property
+    def _waits(self) -> list[Event]:
+        return [control for control in self.controls if control.name == "waited"]
+
+    @cached_property
+    def _answers_of_client(self) -> list[float]:
+        return sorted(request.answered_at for request in self.agent_requests)
+
+    def waits_for_client_at(self, seq: float) -> bool:
+        """Whether a request of the agent was unanswered at that position."""
+        asked = bisect_left(self.agent_requests, seq, key=lambda request: request.seq)
+        return asked > bisect_right(self._answers_of_client, seq)
 
     def barrier_after(self, seq: float, before: float = float("inf")) -> Request | None:
         """The first request sent after that position whose response came (before that other position): the agent, having answered it,
         had written all that it owed before it. session/prompt and session/resume are no barriers: they wait for work of their own."""
-        for request in self.requests[bisect_right(self.requests, seq, key=lambda request: request.seq) :]:
+        for request in self.requests_after(seq):
             if request.seq > before:
                 return None
             if request.answered_at < before and request.method not in _NO_BARRIERS:
                 return request
         return None
 
-    def out_of_patience(self, event: Event, *, answer_to: Request | None = None) -> Event | None:
-        """The event that shows that patience ran out after `event` while the connection lived: the suite's own `waited`, or a line of
-        the agent that came later than the patience allows. None where that is not shown."""
-        patience = self.conversation.patience
-        for control in self.controls_after(event.seq):
-            if control.name == "waited" and control.control is not None:
-                about = control.control
-                if answer_to is None or (about.get("for") == "response" and about.get("id") == answer_to.id):
+    @cached_property
+    def _quiet_barriers(self) -> list[Request]:
+        """Requests that were answered and had been sent to an agent that had written nothing for a while."""
+        found = []
+        for request in self.requests:
+            last = self.last_line_before(request.seq)
+            quiet = last is None or request.event.t - last.t >= QUIET
+            if quiet and request.response is not None and request.method not in _NO_BARRIERS:
+                found.append(request)
+        return found
+
+    def quiet_barrier_after(self, seq: float) -> Request | None:
+        """The first barrier after that position that was asked on a quiet line: what the agent owed, and was about to write, had been
+        written before."""
+        at = bisect_right(self._quiet_barriers, seq, key=lambda request: request.seq)
+        return self._quiet_barriers[at] if at < len(self._quiet_barriers) else None
+
+    def out_of_patience(self, event: Event, *, answer_to: Request | None = None, patience: float = 0.0) -> Event | None:
+        """The event that shows that patience ran out after `event` while the connection lived: the suite's own `waited` that was spent on
+        what followed it, or in a foreign recording a line of the agent that came later than the patience (or that many seconds, where
+        that is more). None where that is not shown."""
+        for control in Span(self._waits, bisect_right(self._waits, event.seq, key=lambda control: control.seq)):
+            about = control.control or {}
+            if answer_to is None or (about.get("for") == "response" and about.get("id") == answer_to.id):
+                if control.t - event.t >= _number(about.get("seconds"), 0.0) / 2:
                     return control
         if self.conversation.is_driven:
             return None
-        at = bisect_left(self.agent_events, event.t + patience, key=lambda later: later.t)
-        later = self.agent_events[at] if at < len(self.agent_events) else None
-        return later if later is not None and event.seq < later.seq < self.ended_at else None
+        return self._line_after(self.agent_events, event, max(patience, self.conversation.patience))
 
+    def _line_after(self, lines: list[Event], event: Event, seconds: float) -> Event | None:
+        """The first of `lines` that came that long after `event`, before the connection ended."""
+        at = bisect_left(lines, event.t + seconds, key=lambda later: later.t)
+        later = lines[at] if at < len(lines) else None
+        if later is None or not event.seq < later.seq < self.ended_at or later.t - event.t < seconds - 1e-6:
+            return None
+        return later
 
     def client_out_of_patience(self, event: Event, *, answer_to: Request | None = None) -> Event | None:
         """The event that shows that the client had longer than the patience after `event` and went on: a line of its own that came later
         than that, or the suite's own `waited` for the response to `answer_to`. None where that is not shown."""
-        for control in self.controls_after(event.seq) if answer_to is not None else ():
-            if control.name == "waited" and (about := control.control) is not None and answer_to is not None:
+        for control in self._waits if answer_to is not None else ():
+            about = control.control or {}
+            if control.seq > event.seq and answer_to is not None:
                 if about.get("for") == "response" and about.get("id") == answer_to.id:
                     return control
-        at = bisect_left(self.client_events, event.t + self.conversation.patience, key=lambda later: later.t)
-        later = self.client_events[at] if at < len(self.client_events) else None
-        return later if later is not None and event.seq < later.seq < self.ended_at else None
+        return self._line_after(self.client_events, event, self.conversation.patience)
 
 
 _NO_BARRIERS: Final = ("session/prompt", "session/resume", "session/new", "session/close")
+
+
+def _number(value: Any, otherwise: float) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else otherwise
 
 
 def _object(value: Any, key: str) -> dict[str, Any]:
@@ -229,7 +296,7 @@ class View:
 
     def state_at(self, seq: float) -> str | None:
         """The standard state that this connection had been told of at that position."""
-        for state in reversed(self.states[: bisect_right(self.states, seq, key=lambda state: state.seq)]):
+        for state in reversed(Span(self.states, 0, bisect_right(self.states, seq, key=lambda state: state.seq))):
             if state.value in STANDARD_STATES:
                 return state.value
         return "idle" if self.created is not None else None
@@ -239,19 +306,24 @@ class View:
         at = bisect_right(self.works, seq, key=lambda work: work.seq) - 1
         return self.works[at] if at >= 0 and seq < self.works[at].ended_at else None
 
-    def updates_between(self, start: float, end: float) -> list[Update]:
+    def updates_between(self, start: float, end: float) -> Sequence[Update]:
         """Updates between two positions, both left out."""
         first = bisect_right(self.updates, start, key=lambda update: update.seq)
-        return self.updates[first : bisect_left(self.updates, end, key=lambda update: update.seq)]
+        return Span(self.updates, first, bisect_left(self.updates, end, key=lambda update: update.seq))
 
-    def works_after(self, seq: float) -> list[Work]:
+    def works_after(self, seq: float) -> Sequence[Work]:
         """Works that began after that position, in order."""
-        return self.works[bisect_right(self.works, seq, key=lambda work: work.seq) :]
+        return Span(self.works, bisect_right(self.works, seq, key=lambda work: work.seq))
 
-    def states_between(self, start: float, end: float) -> list[State]:
+    def states_between(self, start: float, end: float) -> Sequence[State]:
         """State updates between two positions, both left out."""
         first = bisect_right(self.states, start, key=lambda state: state.seq)
-        return self.states[first : bisect_left(self.states, end, key=lambda state: state.seq)]
+        return Span(self.states, first, bisect_left(self.states, end, key=lambda state: state.seq))
+
+    def replay_after(self, seq: float) -> Replay | None:
+        """The first session/resume of it that was asked after that position."""
+        at = bisect_right(self.replays, seq, key=lambda replay: replay.seq)
+        return self.replays[at] if at < len(self.replays) else None
 
     def work_before(self, seq: float) -> Work | None:
         """The last work that began before that position."""
@@ -288,9 +360,19 @@ class Session:
     def note(self, kind: str, message_id: str, seq: int) -> None:
         self._known.setdefault((kind, message_id), seq)
 
-    def submissions_after(self, seq: float) -> list[Submission]:
+    def submissions_after(self, seq: float) -> Sequence[Submission]:
         """Prompts sent after that position, in order."""
-        return self.submissions[bisect_right(self.submissions, seq, key=lambda submission: submission.seq) :]
+        return Span(self.submissions, bisect_right(self.submissions, seq, key=lambda submission: submission.seq))
+
+    def submissions_between(self, start: float, end: float) -> Sequence[Submission]:
+        """Prompts sent between two positions, both left out."""
+        first = bisect_right(self.submissions, start, key=lambda submission: submission.seq)
+        return Span(self.submissions, first, bisect_left(self.submissions, end, key=lambda submission: submission.seq))
+
+    def submission_of(self, request: Request) -> Submission | None:
+        """The submission that is this request."""
+        found = next(iter(self.submissions_after(request.seq - 1)), None)
+        return found if found is not None and found.request is request else None
 
     def submission_before(self, seq: float) -> Submission | None:
         """The last prompt sent before that position."""
@@ -312,24 +394,24 @@ class Session:
         events = [event for _, event in self.cancels] + [request.event for request in (*self.closes, *self.deletes)]
         return sorted(events, key=lambda event: event.seq)
 
-    def stops_between(self, start: float, end: float) -> list[Event]:
+    def stops_between(self, start: float, end: float) -> Sequence[Event]:
         """The stops between two positions."""
         first = bisect_right(self.stops, start, key=lambda event: event.seq)
-        return self.stops[first : bisect_left(self.stops, end, key=lambda event: event.seq)]
+        return Span(self.stops, first, bisect_left(self.stops, end, key=lambda event: event.seq))
 
-    def cancels_between(self, start: float, end: float) -> list[tuple[Connection, Event]]:
+    def cancels_between(self, start: float, end: float) -> Sequence[tuple[Connection, Event]]:
         """session/cancel by anyone between two positions, with the connection that sent it."""
         first = bisect_right(self.cancels, start, key=lambda cancel: cancel[1].seq)
-        return self.cancels[first : bisect_left(self.cancels, end, key=lambda cancel: cancel[1].seq)]
+        return Span(self.cancels, first, bisect_left(self.cancels, end, key=lambda cancel: cancel[1].seq))
 
     @cached_property
     def _insertions(self) -> list[Submission]:
         return sorted((s for s in self.submissions if s.inserted_at < float("inf")), key=lambda s: s.inserted_at)
 
-    def inserted_between(self, start: float, end: float) -> list[Submission]:
+    def inserted_between(self, start: float, end: float) -> Sequence[Submission]:
         """Submissions whose insertion was told between two positions, in that order."""
         first = bisect_right(self._insertions, start, key=lambda s: s.inserted_at)
-        return self._insertions[first : bisect_left(self._insertions, end, key=lambda s: s.inserted_at)]
+        return Span(self._insertions, first, bisect_left(self._insertions, end, key=lambda s: s.inserted_at))
 
     @cached_property
     def notices(self) -> list[Update]:
@@ -368,9 +450,11 @@ class Session:
 
     @cached_property
     def _by_nonce(self) -> dict[str, list[Message]]:
-        """Nonce -> user messages whose live text shows it. A suite's nonce is one word of the text, a foreign one is all of it."""
+        """Nonce -> user messages whose live text shows it. A suite's nonce is one word of the text, a foreign one is all of it, as is the
+        text of the first of several submissions that have the same."""
         words = {s.nonce for s in self.submissions if s.nonce is not None and s.has_own_nonce}
         whole = {s.nonce for s in self.submissions if s.nonce is not None and not s.has_own_nonce}
+        whole |= {s.text.strip() for s in self.submissions if s.nonce is None and s.alone_until > s.seq} - {""}
         found: dict[str, list[Message]] = {}
         for message in self.user_messages:
             text = message.live_text
@@ -397,6 +481,7 @@ class Submission:
     alias: str | None = None
     trigger: str | None = None  # name of the profile's trigger that it is
     refusable: str | None = None  # why the agent may or must refuse it for its own sake
+    alone_until: float = float("inf")  # position of the next submission with the same text; -1 where an earlier one had it
 
     @property
     def seq(self) -> int:
@@ -478,8 +563,16 @@ class Submission:
     @cached_property
     def report(self) -> Update | None:
         """The first live update that reports this submission: under its id or, where no id was returned, by its mark."""
-        found = list(self.reports) or [update for message in self.marked for update in message.live]
+        found = self.reports or [update for message in self.marked or self._alone for update in message.live]
         return min(found, key=lambda update: update.seq, default=None)
+
+    @property
+    def _alone(self) -> list[Message]:
+        """Messages of its text that were reported while no other submission had it."""
+        if self.nonce is not None or self.session.conversation.is_driven or self.alone_until < self.seq:
+            return []
+        found = self.session.messages_with(self.text.strip())
+        return [m for m in found if m.live and self.seq < m.live[0].seq < self.alone_until]
 
     @property
     def inserted_at(self) -> float:

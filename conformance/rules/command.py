@@ -2,6 +2,7 @@
 persistent history?')."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from conformance.conversation import BUSY, Connection, State, Submission, Update
@@ -119,7 +120,7 @@ def same_lifecycle(submission: Submission) -> Verdict:
 
 
 def _without_running(
-    submission: Submission, states: list[State], until: float, command: tuple[Event, str], answered: tuple[Event, str]
+    submission: Submission, states: Sequence[State], until: float, command: tuple[Event, str], answered: tuple[Event, str]
 ) -> Verdict:
     view, response = submission.view, submission.response
     if view is None or response is None:

@@ -1,7 +1,7 @@
 """Replay: what a session/resume tells, when, and what it leaves alone (schema ResumeSessionRequest; RFD
 'Correlation and replay')."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from conformance.conversation import FINAL_STATUSES, MESSAGE_KINDS, Replay, Update, text_after
@@ -157,7 +157,7 @@ def before_response(replay: Replay) -> Verdict:
         )
 
 
-def after_response(replay: Replay) -> list[Update]:
+def after_response(replay: Replay) -> Sequence[Update]:
     """Updates between the response and whatever begins next: work, a prompt, another resume. None where work was
     open."""
     view, closes = replay.view, replay.closes
@@ -166,7 +166,8 @@ def after_response(replay: Replay) -> list[Update]:
     ends = [s.seq for s in view.session.submissions_after(replay.seq)[:1]] + [
         work.seq for work in view.works_after(replay.seq)[:1]
     ]
-    ends += [other.seq for other in view.replays if other.seq > replay.seq][:1]
+    if (other := view.replay_after(replay.seq)) is not None:
+        ends.append(other.seq)
     return view.updates_between(closes, min(ends, default=float("inf")))
 
 
