@@ -6,7 +6,6 @@ import pytest
 
 from tests.story import Story
 
-
 TEXT = {"type": "text", "text": "x"}
 IMAGE = {"type": "image", "data": "", "mimeType": "image/png"}
 OPTIONS = [{"optionId": "yes", "name": "Y", "kind": "allow_once"}]

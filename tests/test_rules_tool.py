@@ -236,7 +236,8 @@ class TestTitled:
 
 
 PATCH = "diff --git /w/a.txt /w/a.txt\n--- /w/a.txt\n+++ /w/a.txt\n@@ -1 +1 @@\n---- x\n+++ y\n"
-UMLAUT = "".join(f'{line} "/w/\\303\\244\\t.txt"\n' for line in ("---", "+++"))
+QUOTED = '"/w/\\303\\244\\t.txt"'
+UMLAUT = f"diff --git {QUOTED} {QUOTED}\n--- {QUOTED}\n+++ {QUOTED}\n@@ -1 +1 @@\n"
 MODIFY = {"operation": "modify", "path": "/w/a.txt"}
 
 

@@ -1,0 +1,181 @@
+"""Closing a session: what it ends, answers and silences."""
+
+from typing import Any
+
+import pytest
+
+from tests.story import Story
+
+
+def because(story: Story, rule: str) -> list[tuple[int, str]]:
+    """(seq, direction) of the events that prove the first finding."""
+    return [(event.seq, event.dir) for event, _ in story.outcome(rule).findings[0].because]
+
+
+class TestCloseCancelsFirst:
+    rule = "session.close-cancels-first"
+
+    def closing(self) -> tuple[Story, Any]:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1")
+        story.user("u1", "Hello acp-1").running()
+        return story, story.request("session/close", {"sessionId": "s"})
+
+    def test_cancelled_first(self) -> None:
+        story, close = self.closing()
+        assert story.idle("cancelled").reply(close).passes(self.rule)
+
+    @pytest.mark.parametrize("late", [True, False])
+    def test_no_idle_before_the_response(self, late: bool) -> None:
+        story, close = self.closing()
+        story.reply(close)
+        if late:
+            story.idle("cancelled")
+        assert story.fails(self.rule) == [
+            "session/close of a busy session was answered before the work was reported as cancelled"
+        ]
+        assert [side for _, side in because(story, self.rule)] == ["agent", "client", "agent"] + ["agent"] * late
+
+    def test_work_that_ends_by_itself(self) -> None:
+        story, close = self.closing()
+        assert story.idle("end_turn").reply(close).silent(self.rule)
+
+    @pytest.mark.parametrize("reason", ["error", None])
+    def test_an_odd_end_is_suspicious(self, reason: str | None) -> None:
+        story, close = self.closing()
+        story.idle(reason).reply(close)
+        assert (len(story.fails(self.rule)), len(story.warns(self.rule))) == (0, 1)
+
+    def test_another_reason_while_the_model_was_held(self) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").running()
+        story.control("model-request", number=1, nonce="acp-1", last_user=True).control("model-held", number=1)
+        close = story.request("session/close", {"sessionId": "s"})
+        story.idle("end_turn").reply(close)
+        assert len(story.fails(self.rule)) == 1
+
+    def test_an_idle_session_or_a_failed_close(self) -> None:
+        idle = Story().begin()
+        idle.reply(idle.request("session/close", {"sessionId": "s"}))
+        story, close = self.closing()
+        assert idle.silent(self.rule)
+        assert story.refuse(close, -32603).silent(self.rule)
+
+
+class TestCloseAnswersPrompts:
+    rule = "session.close-answers-prompts"
+
+    def closing(self, *, inserted: bool, driven: bool = True) -> tuple[Story, Any]:
+        story = Story(driven=driven).begin()
+        story.reply(story.prompt("First"), messageId="u0")
+        story.running()
+        held = story.prompt("Second")
+        if inserted:
+            story.user("u1", "Second")
+        return story, (held, story.request("session/close", {"sessionId": "s"}))
+
+    def test_right_answers(self) -> None:
+        story, (held, close) = self.closing(inserted=False)
+        assert story.idle("cancelled").reply(close).refuse(held, -32800).passes(self.rule)
+        story, (held, close) = self.closing(inserted=True)
+        assert story.reply(held, messageId="u1").idle("cancelled").reply(close).passes(self.rule)
+
+    def test_an_error_for_an_inserted_prompt(self) -> None:
+        story, (held, close) = self.closing(inserted=True)
+        story.idle("cancelled").refuse(held, -32800).reply(close)
+        assert len(story.fails(self.rule)) == 1
+        assert because(story, self.rule) == sorted(because(story, self.rule))
+
+    def test_another_error_for_a_held_prompt(self) -> None:
+        story, (held, close) = self.closing(inserted=False)
+        story.idle("cancelled").refuse(held, -32603).reply(close)
+        assert len(story.fails(self.rule)) == 1
+
+    @pytest.mark.parametrize("code", [-32602, -32000])
+    def test_refused_for_its_own_sake(self, code: int) -> None:
+        story, (held, close) = self.closing(inserted=False)
+        assert story.idle("cancelled").refuse(held, code).reply(close).passes(self.rule)
+
+    def test_never_answered(self) -> None:
+        story, (held, close) = self.closing(inserted=False)
+        story.idle("cancelled").reply(close)
+        assert story.silent(self.rule)
+        story.control("waited", **{"for": "response", "id": held})
+        assert len(story.fails(self.rule)) == 1
+
+    def test_never_answered_in_a_foreign_recording(self) -> None:
+        story, (_, close) = self.closing(inserted=False, driven=False)
+        story.idle("cancelled").reply(close).after(61)
+        assert len(story.barrier().fails(self.rule)) == 1
+
+    def test_no_prompt_pending(self) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello"), messageId="u1")
+        assert story.reply(story.request("session/close", {"sessionId": "s"})).silent(self.rule)
+
+
+class TestSilentAfterClose:
+    rule = "session.silent-after-close"
+
+    def closed(self, *, running: bool = False) -> Story:
+        story = Story().begin()
+        if running:
+            story.running()
+        return story.reply(story.request("session/close", {"sessionId": "s"}))
+
+    def test_silence(self) -> None:
+        assert self.closed().silent(self.rule)
+        assert self.closed().barrier().passes(self.rule)
+        assert self.closed().control("window", kind="quiet").passes(self.rule)
+
+    def test_an_update(self) -> None:
+        story = self.closed().update("session_info_update", title="x")
+        assert story.fails(self.rule) == ["session/update names a session that was closed on this connection"]
+        assert [side for _, side in because(story, self.rule)] == ["client", "agent", "agent"]
+
+    def test_a_request(self) -> None:
+        story = self.closed().asks("session/request_permission", {"sessionId": "s", "title": "x", "options": []})
+        assert len(story.fails(self.rule)) == 1
+
+    def test_opened_again(self) -> None:
+        story = self.closed()
+        story.resume()
+        assert story.idle().passes(self.rule)
+
+    def test_other_connections_and_sessions(self) -> None:
+        story = self.closed()
+        story.resume(at="bob")
+        assert story.idle(at="bob").barrier().passes(self.rule)
+
+    def test_the_late_idle_of_its_work_is_another_rules(self) -> None:
+        assert self.closed(running=True).idle("cancelled").passes(self.rule)
+        assert len(self.closed(running=True).idle("cancelled").says("a1", "x").fails(self.rule)) == 1
+
+
+class TestCloseIsIdempotent:
+    rule = "session.close-is-idempotent"
+
+    def twice(self, code: int | None) -> Story:
+        story = Story(driven=False).begin()
+        story.reply(story.request("session/close", {"sessionId": "s"}))
+        again = story.request("session/close", {"sessionId": "s"})
+        return story.reply(again) if code is None else story.refuse(again, code)
+
+    def test_twice(self) -> None:
+        assert self.twice(None).passes(self.rule)
+        assert self.twice(-32603).fails(self.rule) == [
+            "closing a session that is closed fails with -32603 (internal error)"
+        ]
+        assert self.twice(-32000).passes(self.rule)
+        story = self.twice(-32002)
+        assert (len(story.fails(self.rule)), len(story.warns(self.rule))) == (0, 1)
+
+    @pytest.mark.parametrize("driven", [True, False])
+    def test_an_unknown_one(self, driven: bool) -> None:
+        story = Story(driven=driven).begin()
+        story.refuse(story.request("session/close", {"sessionId": "nowhere"}), -32603)
+        assert len(story.fails(self.rule)) == (1 if driven else 0)
+
+    def test_an_active_one(self) -> None:
+        story = Story().begin()
+        assert story.refuse(story.request("session/close", {"sessionId": "s"}), -32603).silent(self.rule)

@@ -1,0 +1,215 @@
+"""Listing, deleting and configuring sessions."""
+
+from typing import Any
+
+import pytest
+
+from tests.story import Story
+
+
+def because(story: Story, rule: str) -> list[tuple[int, str]]:
+    """(seq, direction) of the events that prove the first finding."""
+    return [(event.seq, event.dir) for event, _ in story.outcome(rule).findings[0].because]
+
+
+class TestList:
+    rule = "session.list"
+
+    def page(self, story: Story, *ids: str, next: Any = None, cwd: str = "/w", **params: Any) -> Story:
+        more = {"nextCursor": next} if next is not None else {}
+        entries = [{"sessionId": identifier, "cwd": cwd} for identifier in ids]
+        return story.reply(story.request("session/list", params), sessions=entries, **more)
+
+    def test_pages_that_end(self) -> None:
+        story = self.page(Story().initialize(), "a", next="")
+        self.page(story, "b", next="2", cursor="")
+        assert self.page(story, "c", cursor="2").passes(self.rule)
+
+    def test_no_array(self) -> None:
+        story = Story().initialize()
+        assert len(story.reply(story.request("session/list")).fails(self.rule)) == 1
+
+    @pytest.mark.parametrize("cwd", ["w", "./w", "file:///w", "~/w", "C:w"])
+    def test_a_relative_path(self, cwd: str) -> None:
+        assert len(self.page(Story().initialize(), "a", cwd=cwd).fails(self.rule)) == 1
+
+    @pytest.mark.parametrize("cwd", ["/", "C:\\w", "C:/w", "\\\\server\\share"])
+    def test_absolute_paths(self, cwd: str) -> None:
+        assert self.page(Story().initialize(), "a", cwd=cwd).passes(self.rule)
+
+    def test_a_session_of_another_cwd(self) -> None:
+        story = self.page(Story().initialize(), "a", cwd="/w/inner")
+        assert story.passes(self.rule)
+        story.reply(story.request("session/list", {"cwd": "/w"}), sessions=[{"sessionId": "a", "cwd": "/w/inner"}])
+        assert story.fails(self.rule) == ['sessions of "/w" were asked for, and one of "/w/inner" is listed']
+
+    @pytest.mark.parametrize(
+        ("asked", "listed"), [("/w/", "/w"), ("/tmp/w", "/private/tmp/w"), ("C:\\W", "c:/w"), ("/x/../w", "/w")]
+    )
+    def test_a_normalised_cwd(self, asked: str, listed: str) -> None:
+        story = Story().initialize()
+        story.reply(story.request("session/list", {"cwd": asked}), sessions=[{"sessionId": "a", "cwd": listed}])
+        assert story.passes(self.rule)
+
+    def test_a_repeating_cursor(self) -> None:
+        story = self.page(Story().initialize(), "a", next="2")
+        self.page(story, "b", next="2", cursor="2")
+        assert story.fails(self.rule) == ['the cursor "2" comes again: the pages never end']
+        assert [side for _, side in because(story, self.rule)] == ["agent", "client", "agent"]
+
+    def test_cursors_that_go_round(self) -> None:
+        story = self.page(Story().initialize(), "a", next="2")
+        self.page(story, "b", next="3", cursor="2")
+        assert len(self.page(story, "a", next="2", cursor="3").fails(self.rule)) == 1
+
+    def test_pages_that_go_round_under_new_cursors(self) -> None:
+        story = self.page(Story().initialize(), "a", next="1")
+        for number in range(1, 4):
+            self.page(story, "a", next=str(number + 1), cursor=str(number))
+        assert len(story.fails(self.rule)) == 1
+
+    def test_the_client_may_read_twice(self) -> None:
+        story = Story().initialize()
+        for _ in range(2):
+            self.page(story, "a", next="2")
+            self.page(story, "b", next="3", cursor="2")
+            self.page(story, "b", next="3", cursor="2")
+            self.page(story, "c", cursor="3")
+        assert story.passes(self.rule)
+
+    def test_nothing_without_a_list(self) -> None:
+        assert Story().begin().silent(self.rule)
+
+
+class TestDelete:
+    rule = "session.delete"
+
+    def deleted(self, *, closed: bool = True, advertised: bool = True) -> Story:
+        story = Story().begin(capabilities={"session": {"delete": {}} if advertised else {}})
+        if closed:
+            story.reply(story.request("session/close", {"sessionId": "s"}))
+        return story.reply(story.request("session/delete", {"sessionId": "s"}))
+
+    def listing(self, story: Story, *ids: str) -> Story:
+        return story.reply(story.request("session/list"), sessions=[{"sessionId": i, "cwd": "/w"} for i in ids])
+
+    def test_gone(self) -> None:
+        assert self.listing(self.deleted(), "t").passes(self.rule)
+        assert self.deleted().silent(self.rule)
+
+    def test_still_listed(self) -> None:
+        story = self.listing(self.deleted(), "s")
+        assert story.fails(self.rule) == ['the session "s" is listed although it was deleted']
+        assert [side for _, side in because(story, self.rule)] == ["client", "agent", "client", "agent"]
+
+    def test_an_active_one_is_the_agents_to_decide(self) -> None:
+        story = self.listing(self.deleted(closed=False), "s")
+        assert (len(story.fails(self.rule)), len(story.warns(self.rule))) == (0, 1)
+
+    def test_opened_again(self) -> None:
+        story = self.deleted()
+        story.reply(story.resume())
+        assert self.listing(story, "s").fails(self.rule) == []
+
+    def test_again(self) -> None:
+        story = self.deleted()
+        story.refuse(story.request("session/delete", {"sessionId": "s"}), -32002)
+        assert (len(story.fails(self.rule)), len(story.warns(self.rule))) == (0, 1)
+
+    def test_a_missing_method(self) -> None:
+        story = Story().begin(capabilities={"session": {"delete": {}}})
+        story.refuse(story.request("session/delete", {"sessionId": "s"}), -32601)
+        assert len(story.fails(self.rule)) == 1
+
+    def test_not_applicable_without_the_capability(self) -> None:
+        story = self.listing(self.deleted(advertised=False), "s")
+        assert story.outcome(self.rule).not_applicable == "the agent does not advertise session.delete"
+
+
+def select(name: str, current: str, *values: str) -> dict[str, Any]:
+    options = [{"value": value, "name": value} for value in values]
+    return {"configId": name, "name": name, "type": "select", "currentValue": current, "options": options}
+
+
+class TestConfigOptions:
+    rule = "session.config-options"
+    mode, model, level = (
+        select("mode", "ask", "ask", "code"),
+        select("model", "m1", "m1", "m2"),
+        select("level", "low", "low", "high"),
+    )
+
+    def having(self, *options: Any) -> Story:
+        story = Story().initialize()
+        return story.reply(story.request("session/new", {"cwd": "/w"}), sessionId="s", configOptions=list(options))
+
+    def set(self, story: Story, name: str, value: Any, kind: str = "id") -> Any:
+        params = {"sessionId": "s", "configId": name, "type": kind, "value": value}
+        return story.request("session/set_config_option", params)
+
+    def test_right_options(self) -> None:
+        grouped = select("model", "b", "a")
+        grouped["options"] = [
+            {"groupId": "1", "name": "1", "options": [{"value": "a", "name": "a"}]},
+            {"groupId": "2", "name": "2", "options": [{"value": "b", "name": "b"}]},
+        ]
+        story = self.having(self.mode, grouped, {"configId": "x", "name": "x", "type": "boolean", "currentValue": True})
+        story.update("config_option_update", configOptions=[self.mode])
+        assert story.passes(self.rule)
+        assert Story().begin().silent(self.rule)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            [select("mode", "other", "ask", "code")],
+            [select("mode", "ask", "ask", "ask")],
+            [select("mode", "ask", "ask"), select("mode", "ask", "ask")],
+        ],
+    )
+    def test_faulty_lists(self, options: list[Any]) -> None:
+        assert len(self.having(*options).fails(self.rule)) == 1
+        assert len(Story().begin().update("config_option_update", configOptions=options).fails(self.rule)) == 1
+
+    def test_the_same_value_in_two_groups(self) -> None:
+        grouped = select("mode", "a", "a")
+        grouped["options"] = [{"groupId": g, "name": g, "options": [{"value": "a", "name": "a"}]} for g in "12"]
+        assert self.having(grouped).fails(self.rule) == ['the value "a" stands twice among the options of "mode"']
+
+    def test_setting_answers_with_the_list(self) -> None:
+        story = self.having(self.mode, self.model)
+        story.reply(self.set(story, "mode", "code"), configOptions=[{**self.mode, "currentValue": "code"}, self.model])
+        assert story.passes(self.rule)
+
+    def test_setting_answers_with_nothing(self) -> None:
+        story = self.having(self.mode, self.model)
+        assert len(story.reply(self.set(story, "mode", "code")).fails(self.rule)) == 1
+
+    def test_setting_answers_with_the_set_option_alone(self) -> None:
+        story = self.having(self.mode, self.model, self.level)
+        story.reply(self.set(story, "mode", "code"), configOptions=[self.mode])
+        assert story.fails(self.rule) == ['the answer to session/set_config_option leaves out "level", "model"']
+
+    def test_an_option_may_go_with_another(self) -> None:
+        story = self.having(self.model, self.level)
+        story.reply(self.set(story, "model", "m2"), configOptions=[self.model])
+        assert (len(story.fails(self.rule)), len(story.warns(self.rule))) == (0, 1)
+
+    @pytest.mark.parametrize(("name", "value"), [("other", "ask"), ("mode", "other")])
+    def test_what_is_not_offered(self, name: str, value: str) -> None:
+        right, accepted, other = self.having(self.mode), self.having(self.mode), self.having(self.mode)
+        assert right.refuse(self.set(right, name, value), -32602).passes(self.rule)
+        assert len(accepted.reply(self.set(accepted, name, value), configOptions=[self.mode]).fails(self.rule)) == 1
+        assert len(other.refuse(self.set(other, name, value), -32603).fails(self.rule)) == 1
+
+    def test_a_value_that_was_added_meanwhile(self) -> None:
+        story = self.having(self.mode)
+        story.reply(self.set(story, "mode", "plan"), configOptions=[select("mode", "plan", "ask", "plan")])
+        assert story.passes(self.rule)
+
+    def test_the_method_is_missing(self) -> None:
+        story = self.having(self.mode)
+        assert len(story.refuse(self.set(story, "mode", "code"), -32601).fails(self.rule)) == 1
+
+    def test_a_failure_to_set_what_is_offered(self) -> None:
+        story = self.having(self.mode)
+        assert story.refuse(self.set(story, "mode", "code"), -32603).passes(self.rule)
