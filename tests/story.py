@@ -38,6 +38,8 @@ class Story:
 
     def control(self, name: str, /, *, at: str = "ada", **fields: Any) -> Story:
         self._tick()
+        if name == "waited":  # it tells the end of a wait
+            self.now += fields.get("seconds", 0)
         self.recorder.control(at, name, **fields)
         return self
 
