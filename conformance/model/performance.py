@@ -6,7 +6,7 @@ event.
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -31,7 +31,14 @@ class Performance:
     """Answers one request, however many replies that takes; every request gets exactly one `model-answered` event."""
 
     def __init__(
-        self, connection: HttpConnection, dialect: Dialect, asked: Asked, number: int, recorder: Recorder, name: str
+        self,
+        connection: HttpConnection,
+        dialect: Dialect,
+        asked: Asked,
+        number: int,
+        recorder: Recorder,
+        name: str,
+        tool_arguments: Mapping[str, Any],
     ) -> None:
         self._connection = connection
         self._dialect = dialect
@@ -39,6 +46,7 @@ class Performance:
         self._number = number
         self._recorder = recorder
         self._name = name
+        self._tool_arguments = tool_arguments
         self._stream: Stream | None = None  # once the response has begun
 
     async def play(self, due: Callable[[], Reply], hold: Callable[[], AbstractContextManager[asyncio.Event]]) -> None:
@@ -71,7 +79,9 @@ class Performance:
                 await self._answer(reply)
 
     async def _answer(self, reply: Reply) -> None:
-        call = tool_call(reply, self._asked.tools) if reply.kind == "call-tool" else None
+        call = None
+        if reply.kind == "call-tool":
+            call = tool_call(reply, self._asked.tools, self._tool_arguments)
         how = "say" if reply.kind == "call-tool" and call is None else reply.kind
         said = _spoken(reply, call)
         thought = reply.text or "Let me think." if reply.kind == "think" else ""

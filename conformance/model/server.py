@@ -5,7 +5,7 @@ Every request for an answer is an event in the history, and so is what became of
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,10 +37,16 @@ class _Hold:
 
 
 class ScriptedModel:
-    """One server for one scenario. `name` stands for the connection in its events."""
+    """One server for one scenario. `name` stands for the connection in its events.
 
-    def __init__(self, recorder: Recorder, *, name: str = "model") -> None:
+    `tool_arguments` go with every tool call that is made up here, where the tool has such parameters.
+    """
+
+    def __init__(
+        self, recorder: Recorder, *, name: str = "model", tool_arguments: Mapping[str, Any] | None = None
+    ) -> None:
         self.name = name
+        self._tool_arguments = tool_arguments or {}
         self._recorder = recorder
         self._script = Script()
         self._server: asyncio.Server | None = None
@@ -161,7 +167,9 @@ class ScriptedModel:
             await _json(connection, 429, dialect.error(429, "The scripted model was asked too often."))
             return
         belonging = self._note(asked, number)
-        performance = Performance(connection, dialect, asked, number, self._recorder, self.name)
+        performance = Performance(
+            connection, dialect, asked, number, self._recorder, self.name, self._tool_arguments
+        )
         await performance.play(lambda: self._due(asked, belonging), lambda: self._hold(belonging))
 
     def _note(self, asked: Asked, number: int) -> Belonging:

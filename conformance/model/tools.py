@@ -32,10 +32,11 @@ class ToolCall:
     arguments: Mapping[str, Any] | str
 
 
-def tool_call(reply: Reply, tools: Sequence[Tool]) -> ToolCall | None:
+def tool_call(reply: Reply, tools: Sequence[Tool], more: Mapping[str, Any] | None = None) -> ToolCall | None:
     """The call that `reply` means among the declared `tools`; None where there is none to call.
 
-    A tool that is named is called with the arguments as they are, whether it is declared or not.
+    A tool that is named is called with the arguments as they are, whether it is declared or not. Of `more` arguments,
+    which this agent wants with a command, those that the tool has are added.
     """
     if reply.tool != AUTO:
         declared = next((tool for tool in tools if tool.name == reply.tool), Tool(reply.tool))
@@ -50,7 +51,8 @@ def tool_call(reply: Reply, tools: Sequence[Tool]) -> ToolCall | None:
         return ToolCall(tool, command)
     if tool.form == "local_shell":
         return ToolCall(tool, {"type": "exec", "command": _words(command), "env": {}})
-    others = {name: value for name, value in reply.arguments.items() if name != "command"}
+    others = {name: value for name, value in (more or {}).items() if name in _properties(tool.schema)}
+    others |= {name: value for name, value in reply.arguments.items() if name != "command"}
     return ToolCall(tool, {**_arguments(tool.schema, command), **others})
 
 

@@ -4,7 +4,9 @@ from conformance.peers.client import Held, Pending, ScriptedClient
 from conformance.peers.connection import AgentDidNotStart, Connection, ConnectionEnded
 from conformance.peers.limits import Limits
 from conformance.peers.process import ProcessConnection, start_process
+from conformance.peers.server import Server, start_server
 from conformance.peers.waiting import Waits
+from conformance.peers.websocket import WebSocketConnection, dial_websocket
 
 __all__ = [
     "AgentDidNotStart",
@@ -15,6 +17,10 @@ __all__ = [
     "Pending",
     "ProcessConnection",
     "ScriptedClient",
+    "Server",
     "Waits",
+    "WebSocketConnection",
+    "dial_websocket",
     "start_process",
+    "start_server",
 ]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 Api = Literal["openai-responses", "openai-chat", "anthropic-messages"]
 APIS: Final[tuple[Api, ...]] = ("openai-responses", "openai-chat", "anthropic-messages")
@@ -48,10 +48,15 @@ class AgentSection:
 
 @dataclass(frozen=True, slots=True)
 class ModelSection:
-    """The provider API that the agent speaks, and the environment that leads it to the scripted model."""
+    """The provider API that the agent speaks, and the environment that leads it to the scripted model.
+
+    `tool_arguments` are added to those of each tool call that the scripted model makes up, such as what makes this
+    agent ask for permission first.
+    """
 
     api: Api
     env: Mapping[str, str] = field(default_factory=dict)
+    tool_arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,12 @@ def _texts(reader: _Reader, key: tuple[str, ...], value: Any) -> dict[str, str]:
     return dict(value)
 
 
+def _values(reader: _Reader, key: tuple[str, ...], value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise reader.error(key, f"must be a table, is {_shown(value)}")
+    return dict(value)
+
+
 def _files(reader: _Reader, key: tuple[str, ...], value: Any) -> dict[str, str]:
     files = _texts(reader, key, value)
     for name in files:
@@ -256,7 +262,7 @@ _SECTIONS: Final[Mapping[str, _Check]] = {
             "install": _text_value,
         }
     ),
-    "model": _table({"api": _one_of(*APIS), "env": _texts}),
+    "model": _table({"api": _one_of(*APIS), "env": _texts, "tool-arguments": _values}),
     "triggers": _table(dict.fromkeys(TRIGGERS, _text_value)),
     "sessions": _table({"shared": _flag, "survives-restart": _flag}),
     "limits": _table(
