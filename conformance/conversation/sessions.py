@@ -445,6 +445,12 @@ class Session:
         return self._by_text.get(text.strip())
 
     @cached_property
+    def calls_perhaps_approved(self) -> set[str]:
+        """Tool calls that some permission request, on any connection, approved or may still approve."""
+        permissions = (permission for view in self.views for permission in view.permissions)
+        return {p.tool_call_id for p in permissions if p.tool_call_id is not None and (p.is_approved or p.answer is None)}
+
+    @cached_property
     def user_messages(self) -> list[Message]:
         return [message for view in self.views for (kind, _), message in view.messages.items() if kind == "user"]
 
@@ -635,6 +641,11 @@ class Conversation:
     def has_scripted_client(self) -> bool:
         """Whether the client is the suite's own, which misbehaves on purpose: nobody judges it."""
         return self.is_driven and self.profile.get("target", "agent") == "agent"
+
+    @cached_property
+    def effects(self) -> list[Event]:
+        """The suite's sightings of what a tool did (`tool-effect`)."""
+        return [control for control in self.controls if control.name == "tool-effect"]
 
     @property
     def triggers(self) -> dict[str, str]:

@@ -71,11 +71,7 @@ def _is_unsure(permission: Permission) -> bool:
         and not permission.view.session.stops_between(permission.seq, answer.seq)
     ):
         return True
-    identifier = permission.tool_call_id
-    others = (p for view in permission.view.session.views for p in view.permissions if p is not permission)
-    return identifier is not None and any(
-        p.tool_call_id == identifier and (p.is_approved or p.answer is None) for p in others
-    )
+    return permission.tool_call_id in permission.view.session.calls_perhaps_approved
 
 
 def _is_custom(permission: Permission) -> bool:
@@ -105,12 +101,12 @@ def _effect_after(permission: Permission, answer: Event) -> Event | None:
     """The suite's sighting of the effect, told by the tool call or by the nonce of the last prompt before the request;
     None where any request was approved."""
     session = permission.view.session
+    later = [sighting for sighting in session.conversation.effects if sighting.seq > answer.seq]
+    if not later or any(p.is_approved for view in session.conversation.views for p in view.permissions):
+        return None
     prompt = next((s for s in reversed(session.submissions) if s.seq < permission.seq), None)
     names = {name for name in (permission.tool_call_id, prompt.nonce if prompt else None) if name is not None}
-    if any(p.is_approved for view in session.conversation.views for p in view.permissions):
-        return None
-    sightings = (c for c in session.conversation.controls if c.name == "tool-effect" and c.seq > answer.seq)
-    return next((c for c in sightings if c.control is not None and _names_any(c.control, names)), None)
+    return next((c for c in later if c.control is not None and _names_any(c.control, names)), None)
 
 
 def _names_any(control: Mapping[str, Any], names: set[str]) -> bool:
