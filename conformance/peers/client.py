@@ -51,10 +51,11 @@ class ScriptedClient:
 
     `policies` says how permission and elicitation requests are met from here on; `held` wait for `answer_held`. One
     that the agent withdraws is answered as cancelled, unless `answers_withdrawn` is false.
-    `pace` is the slowest answer seen, in seconds, of requests that should be quick.
+    `pace` is the slowest answer seen, in seconds, of requests that should be quick. `first_id` is the number of its
+    first request.
     """
 
-    def __init__(self, connection: Connection, recorder: Recorder, *, patience: float) -> None:
+    def __init__(self, connection: Connection, recorder: Recorder, *, patience: float, first_id: int = 1) -> None:
         self.connection = connection
         self.patience = patience
         self.policies: dict[str, Policy] = dict.fromkeys(ANSWERED_METHODS, "allow")
@@ -63,7 +64,7 @@ class ScriptedClient:
         self.pace = 0.0
         self._recorder = recorder
         self._waits = Waits(recorder)
-        self._ids = itertools.count(1)
+        self._ids = itertools.count(first_id)
         self._pending: dict[tuple[str, Any], deque[Pending]] = {}  # several only where a scenario uses an id again
         connection.listen(self._see)
         self._ending = asyncio.create_task(self._forsake_the_pending(), name=f"end of {connection.name}")

@@ -21,7 +21,7 @@ from conformance.scenario.setting import Setting
 from conformance.scenario.stage import Actor, Connector, Stage
 from conformance.scenario.stops import Broken, NotApplicable, Stop
 from conformance.scenario.verbs.requests import answer_held
-from conformance.scenario.verbs.windows import quiet_window
+from conformance.scenario.verbs.windows import barrier, quiet_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ async def play(
             played = Played("broken", stop.reason, unanswered=stop.unanswered)
         except Stop as stop:
             played = Played("completed", stop.reason)
-        await _wind_up(stage, is_whole=played.status == "completed")
+        await wind_up(stage, is_whole=played.status == "completed")
     finally:
         await _end(stage)
         for effect in sorted(stage.effects):
@@ -86,18 +86,21 @@ async def play(
     return Played(played.status, played.reason, answer, stderr, played.unanswered)
 
 
-async def _wind_up(stage: Stage, *, is_whole: bool) -> None:
+async def wind_up(stage: Stage, *, is_whole: bool, quiet: bool = True) -> None:
     """After the last step: nothing is held any more, work may end, and each connection is asked once more, so that what
-    it still owes is either there or missing for good."""
-    if stage.model is not None:
-        stage.model.release(None)
+    it still owes is either there or missing for good. Without `quiet` it is asked at once, and no window is recorded.
+    """
+    if (model := stage.model) is not None:
+        model.release(None)
+        stage.recorder.listen(lambda event: event.name == controls.MODEL_HELD and model.release(None))
     living = [actor for actor in stage.actors.values() if _is_usable(actor)]
     for actor in living:
+        actor.client.policies.update(dict.fromkeys(actor.client.policies, "cancel"))
         answer_held(stage, actor, "cancel")
     if not is_whole:
         return
     try:
-        await asyncio.gather(*(_settle(stage, actor) for actor in living))
+        await asyncio.gather(*(_settle(stage, actor, quiet=quiet) for actor in living))
     except (Stop, ConnectionEnded):
         return  # an agent that goes away now owes nothing that could still be asked for
 
@@ -106,7 +109,7 @@ def _is_usable(actor: Actor) -> bool:
     return actor.is_open and not actor.is_deaf and not actor.client.connection.ended.is_set()
 
 
-async def _settle(stage: Stage, actor: Actor) -> None:
+async def _settle(stage: Stage, actor: Actor, *, quiet: bool) -> None:
     """Waits until no request is open and no session at work, then for quiet and an answered request."""
     conn, began, patience = actor.conn, stage.now, stage.patience
     await stage.waits.until(
@@ -121,7 +124,7 @@ async def _settle(stage: Stage, actor: Actor) -> None:
     for session in stage.busy_sessions(conn):
         stage.out_of_patience(conn, "idle", patience, began, session=session)
     if actor.answer is not None:
-        await quiet_window(stage, actor, None)
+        await (quiet_window(stage, actor, None) if quiet else barrier(stage, actor))
 
 
 async def _end(stage: Stage) -> None:
