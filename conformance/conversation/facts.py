@@ -337,7 +337,7 @@ class ToolCall:
         return {str(item.get("terminalId")) for item in items if item.get("type") == "terminal"}
 
     def steps_after(self, seq: float) -> list[ToolStep]:
-        return [step for step in self.steps if step.update.seq > seq]
+        return self.steps[bisect_right(self.steps, seq, key=lambda step: step.update.seq) :]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
