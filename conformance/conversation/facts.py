@@ -6,6 +6,7 @@ Filled by `conformance.conversation.reader` in one pass and not changed after it
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
