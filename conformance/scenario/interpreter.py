@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from conformance import __version__
-from conformance.history import Recorder, controls
+from conformance.history import Event, Recorder, controls
 from conformance.model import ScriptedModel
 from conformance.peers import ConnectionEnded
 from conformance.scenario import sight
@@ -92,7 +92,7 @@ async def wind_up(stage: Stage, *, is_whole: bool, quiet: bool = True) -> None:
     """
     if (model := stage.model) is not None:
         model.release(None)
-        stage.recorder.listen(lambda event: event.name == controls.MODEL_HELD and model.release(None))
+        stage.recorder.listen(lambda event: _let_go(model, event))
     living = [actor for actor in stage.actors.values() if _is_usable(actor)]
     for actor in living:
         actor.client.policies.update(dict.fromkeys(actor.client.policies, "cancel"))
@@ -103,6 +103,11 @@ async def wind_up(stage: Stage, *, is_whole: bool, quiet: bool = True) -> None:
         await asyncio.gather(*(_settle(stage, actor, quiet=quiet) for actor in living))
     except (Stop, ConnectionEnded):
         return  # an agent that goes away now owes nothing that could still be asked for
+
+
+def _let_go(model: ScriptedModel, event: Event) -> None:
+    if event.name == controls.MODEL_HELD:
+        model.release(None)
 
 
 def _is_usable(actor: Actor) -> bool:
