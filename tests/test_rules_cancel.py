@@ -1,0 +1,539 @@
+"""Cancellation: what ends as cancelled, what may not, and what becomes of prompts and permissions meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.rules import RULES, judge
+from tests.story import Story
+
+ENDS = "cancel.ends-idle-cancelled"
+ABORT = "cancel.abort-errors-are-cancelled"
+UPDATES = "cancel.updates-before-idle"
+SUCCEEDS = "cancel.prompt-still-succeeds"
+REQUEST = "cancel.request-before-insertion"
+UNKNOWN = "cancel.unknown-request-ignored"
+HELD = "cancel.held-prompts-cancelled"
+APPROVED = "cancel.permissions-not-approved"
+WITHDRAWN = "cancel.permission-requests-withdrawn"
+QUIET = "cancel.idle-session-is-quiet"
+ONLY = "cancel.only-when-cancelled"
+
+
+def at_work(*, driven: bool = False, text: str = "Long job") -> Story:
+    """One prompt, inserted and being worked on, with the first words of the answer."""
+    story = Story(driven=driven).begin()
+    first = story.prompt(text, nonce="acp-1" if driven else None)
+    story.reply(first, messageId="u1").user("u1", text + (" acp-1" if driven else ""))
+    return story.running().says("a1", "Well").after(1)
+
+
+def cancel_request(story: Story, id: object) -> Story:
+    return story.notify("$/cancel_request", {"requestId": id})
+
+
+def ask(story: Story, *, id: int = 900, call: str = "c1") -> Story:
+    """A tool call of the agent that waits for permission."""
+    story.update("tool_call_update", toolCallId=call, title="delete", kind="execute", status="pending")
+    options = [
+        {"optionId": "y", "name": "Yes", "kind": "allow_once"},
+        {"optionId": "n", "name": "No", "kind": "reject_once"},
+    ]
+    subject = {"type": "tool_call", "toolCall": {"toolCallId": call, "title": "delete"}}
+    story.asks(
+        "session/request_permission",
+        {"sessionId": "s", "title": "delete", "subject": subject, "options": options},
+        id=id,
+    )
+    return story.update("state_update", state="requires_action").after(1)
+
+
+def allow(story: Story, id: int = 900) -> Story:
+    return story.answer(id, outcome={"outcome": "selected", "optionId": "y"})
+
+
+def dismiss(story: Story, id: int = 900) -> Story:
+    return story.answer(id, outcome={"outcome": "cancelled"})
+
+
+def failed(story: Story) -> set[str]:
+    """All rules of the cancel area that find a violation."""
+    rules = [rule for rule in RULES.values() if rule.area == "cancel"]
+    outcomes = judge(story.recorder.history, rules)
+    assert not [outcome.broken for outcome in outcomes.values() if outcome.broken]
+    return {id for id, outcome in outcomes.items() if any(f.kind == "violation" for f in outcome.findings)}
+
+
+class TestEndsIdleCancelled:
+    def test_a_cancelled_idle_is_right(self) -> None:
+        story = at_work().cancel().idle("cancelled")
+        assert story.passes(ENDS)
+        assert failed(story) == set()
+
+    def test_no_idle_within_the_patience_in_a_recording(self) -> None:
+        story = at_work().cancel().after(60).barrier()
+        assert story.fails(ENDS) == ["cancelled work was never reported as ended"]
+        assert failed(story) == {ENDS}
+
+    def test_no_idle_when_the_suite_ran_out_of_patience(self) -> None:
+        story = at_work(driven=True).cancel()
+        assert story.silent(ENDS)
+        story.control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert story.fails(ENDS)
+
+    def test_a_wait_that_began_before_the_cancel_shows_nothing(self) -> None:
+        story = at_work(driven=True)
+        began = story.last.seq
+        story.cancel().control("waited", **{"for": "update", "session": "s", "seconds": 15, "began": began})
+        assert story.silent(ENDS)
+
+    def test_a_recording_that_stops_or_an_agent_that_died_shows_nothing(self) -> None:
+        assert at_work().cancel().silent(ENDS)
+        assert at_work().cancel().after(60).control("disconnected").silent(ENDS)
+
+    def test_end_turn_long_after_the_cancel(self) -> None:
+        story = at_work().cancel().after(3).says("a1", " done.").idle("end_turn")
+        assert story.fails(ENDS) == ["cancelled work ended with 'end_turn'"]
+        assert failed(story) == {ENDS}
+
+    def test_end_turn_that_only_the_cancel_explains(self) -> None:
+        assert at_work().cancel().after(0.1).idle("end_turn").fails(ENDS)
+
+    @pytest.mark.parametrize("seconds", [0, 0.05, 0.1])
+    def test_end_turn_that_crossed_the_cancel_is_a_warning(self, seconds: float) -> None:
+        story = at_work().says("a1", ", that is it.").cancel().after(seconds).idle("end_turn")
+        assert story.fails(ENDS) == []
+        assert len(story.warns(ENDS)) == 1
+
+    def test_end_turn_at_once_with_a_tool_call_cancelled(self) -> None:
+        story = at_work().update("tool_call_update", toolCallId="c1", title="walk", status="in_progress")
+        story.cancel().update("tool_call_update", toolCallId="c1", status="cancelled").idle("end_turn")
+        assert story.fails(ENDS)
+
+    def test_end_turn_at_once_with_a_permission_pending(self) -> None:
+        story = ask(at_work()).cancel()
+        dismiss(cancel_agent_request(story)).idle("end_turn")
+        assert failed(story) == {ENDS}
+
+    def test_end_turn_while_the_model_was_held(self) -> None:
+        story = at_work(driven=True)
+        story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=True)
+        story.control("model-held", number=1).cancel().idle("end_turn")
+        assert story.fails(ENDS)
+
+    def test_a_driven_end_turn_without_a_held_model_is_a_warning(self) -> None:
+        story = at_work(driven=True).cancel().after(0.4).idle("end_turn")
+        assert story.fails(ENDS) == []
+        assert story.warns(ENDS)
+
+    def test_a_held_prompt_that_is_inserted_needs_no_idle_between(self) -> None:
+        story = at_work()
+        second = story.prompt("And this")
+        story.cancel().after(1).user("u2", "And this").reply(second, messageId="u2")
+        story.says("a2", "Both.").after(40).idle("end_turn")
+        assert story.silent(ENDS)
+
+    def test_a_prompt_after_the_patience_proves_the_missing_idle(self) -> None:
+        story = at_work().cancel().after(45)
+        second = story.prompt("Hello?")
+        story.reply(second, messageId="u2").user("u2", "Hello?").running().says("a2", "Yes?").idle("end_turn")
+        assert story.fails(ENDS)
+
+    def test_an_agent_that_waits_for_the_client_is_not_blamed(self) -> None:
+        story = at_work().asks("_vendor/input", {"sessionId": "s"}, id=7).cancel().after(60).barrier()
+        assert story.silent(ENDS)
+
+    def test_a_close_is_judged_elsewhere(self) -> None:
+        story = at_work().cancel()
+        story.request("session/close", {"sessionId": "s"})
+        assert story.after(60).barrier().silent(ENDS)
+
+    def test_the_cancel_of_another_client_counts(self) -> None:
+        story = at_work().initialize(at="bob").cancel(at="bob").after(60).barrier()
+        assert story.fails(ENDS)
+
+    def test_a_cancel_that_two_clients_see_is_told_once(self) -> None:
+        story = at_work().initialize(at="bob")
+        story.running(at="bob").cancel().after(60).barrier().barrier(at="bob")
+        assert len(story.fails(ENDS)) == 1
+
+
+def cancel_agent_request(story: Story, id: int = 900) -> Story:
+    return story.agent({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}})
+
+
+class TestAbortErrors:
+    def test_the_abort_that_leaks(self) -> None:
+        story = at_work().cancel().idle("error", error={"code": -32603, "message": "AbortError: aborted"})
+        assert story.fails(ABORT) == ["cancelled work was reported as failed"]
+        assert failed(story) == {ABORT}
+
+    def test_an_error_that_names_nothing_and_had_time(self) -> None:
+        assert at_work().cancel().after(0.1).idle("error").fails(ABORT)
+
+    def test_an_error_that_crossed_the_cancel_is_a_warning(self) -> None:
+        story = at_work().cancel().idle("error", error={"code": -32000, "message": "Sign in"})
+        assert story.fails(ABORT) == []
+        assert story.warns(ABORT)
+
+    def test_an_injected_failure_is_no_abort(self) -> None:
+        story = at_work(driven=True)
+        story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=True)
+        story.cancel().control("model-answered", number=1, how="fail", status=500, injected=True).after(1).idle("error")
+        assert story.silent(ABORT)
+
+    def test_cancelled_passes_and_no_cancel_exercises_nothing(self) -> None:
+        assert at_work().cancel().idle("cancelled").passes(ABORT)
+        assert at_work().idle("error").silent(ABORT)
+
+
+class TestUpdatesBeforeIdle:
+    def test_a_message_that_goes_on(self) -> None:
+        story = at_work().cancel().idle("cancelled").after(0.4).says("a1", " more")
+        assert failed(story) == {UPDATES}
+        (finding,) = story.outcome(UPDATES).findings
+        assert [part for _, part in finding.because][-1] == "a message of it ('a1') goes on"
+
+    def test_a_tool_call_that_goes_on(self) -> None:
+        story = at_work().update("tool_call_update", toolCallId="c1", title="walk", status="in_progress").cancel()
+        story.idle("cancelled").update("tool_call_update", toolCallId="c1", status="completed")
+        assert failed(story) == {UPDATES}
+
+    def test_updates_before_the_idle_are_right(self) -> None:
+        assert at_work().cancel().says("a1", " stopped").idle("cancelled").barrier().passes(UPDATES)
+
+    def test_background_work_goes_on(self) -> None:
+        story = at_work().update("tool_call_update", toolCallId="c1", title="watch", status="in_progress").cancel()
+        story.idle("cancelled", background=[{"type": "tool_call", "toolCallId": "c1"}])
+        assert story.update("tool_call_update", toolCallId="c1", status="completed").passes(UPDATES)
+
+    def test_background_work_listed_as_its_terminal_goes_on(self) -> None:
+        content = [{"type": "terminal", "terminalId": "t1"}]
+        story = at_work().update(
+            "tool_call_update", toolCallId="c1", title="serve", status="in_progress", content=content
+        )
+        story.cancel().idle("cancelled", background=[{"type": "terminal", "terminalId": "t1"}])
+        assert story.update("tool_call_update", toolCallId="c1", status="completed").passes(UPDATES)
+
+    def test_a_background_item_of_an_unknown_type_may_be_the_call(self) -> None:
+        story = at_work().update("tool_call_update", toolCallId="c1", title="watch", status="in_progress").cancel()
+        story.idle("cancelled", background=[{"type": "_job", "id": "c1"}])
+        assert story.update("tool_call_update", toolCallId="c1", status="completed").passes(UPDATES)
+
+    def test_a_call_that_ran_before_the_work_is_not_of_it(self) -> None:
+        story = Story(driven=False).begin().running()
+        story.update("tool_call_update", toolCallId="c0", title="watch", status="in_progress").idle("end_turn")
+        story.running().cancel().idle("cancelled").update("tool_call_update", toolCallId="c0", status="completed")
+        assert story.passes(UPDATES)
+
+    def test_new_messages_usage_and_metadata_are_not_flagged(self) -> None:
+        story = at_work().cancel().idle("cancelled").update("usage_update", used=1, size=2)
+        story.update("agent_message", messageId="a1", _meta={"x": 1}).says("a9", "By the way")
+        assert story.passes(UPDATES)
+
+    def test_a_message_in_new_work_or_in_a_replay_is_not_flagged(self) -> None:
+        story = at_work().cancel().idle("cancelled").after(2)
+        resumed = story.resume(replay=True)
+        story.update("agent_message", messageId="a1", content=[{"type": "text", "text": "Well"}]).idle("cancelled")
+        story.reply(resumed).running().says("a1", " then").idle("end_turn")
+        assert story.passes(UPDATES)
+
+
+class TestPromptStillSucceeds:
+    def reported(self) -> tuple[Story, object]:
+        story = Story(driven=False).begin()
+        first = story.prompt("Long job")
+        return story.user("u1", "Long job").running(), first
+
+    def test_an_error_to_an_inserted_prompt(self) -> None:
+        story, first = self.reported()
+        story.cancel().idle("cancelled").refuse(first, -32800)
+        assert failed(story) == {SUCCEEDS}
+
+    def test_another_error_after_a_request_cancel(self) -> None:
+        story, first = self.reported()
+        cancel_request(story, first).refuse(first, -32603)
+        assert failed(story) == {SUCCEEDS}
+
+    def test_success_is_right(self) -> None:
+        story, first = self.reported()
+        story.cancel().reply(first, messageId="u1").idle("cancelled")
+        assert story.passes(SUCCEEDS)
+        assert failed(story) == set()
+
+    def test_a_prompt_that_was_not_inserted_may_be_refused(self) -> None:
+        story = at_work()
+        second = story.prompt("And this")
+        assert story.cancel().refuse(second, -32800).idle("cancelled").silent(SUCCEEDS)
+
+    def test_equal_texts_prove_nothing(self) -> None:
+        story = at_work(text="continue")
+        second = story.prompt("continue")
+        assert story.user("u2", "continue").cancel().refuse(second, -32800).silent(SUCCEEDS)
+
+
+class TestRequestBeforeInsertion:
+    def test_cancelled_after_insertion(self) -> None:
+        story = Story(driven=False).begin()
+        first = story.prompt("Long job")
+        story.user("u1", "Long job").running()
+        cancel_request(story, first).refuse(first, -32800).idle("cancelled")
+        assert failed(story) == {REQUEST}
+
+    def test_cancelled_and_reported_later(self) -> None:
+        story = at_work()
+        second = story.prompt("And this")
+        cancel_request(story, second).refuse(second, -32800).idle("end_turn").user("u2", "And this")
+        assert story.fails(REQUEST)
+
+    def test_cancelled_and_there_in_the_replay(self) -> None:
+        story = at_work()
+        second = story.prompt("And this")
+        cancel_request(story, second).refuse(second, -32800).idle("end_turn").after(3)
+        resumed = story.resume(replay=True)
+        story.user("u1", "Long job").user("u2", "And this").idle().reply(resumed)
+        assert story.fails(REQUEST)
+
+    def test_an_old_message_of_a_resumed_session_is_no_proof(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume()
+        story.idle().reply(resumed)
+        first = story.prompt("continue")
+        cancel_request(story, first).refuse(first, -32800)
+        again = story.resume(replay=True)
+        assert story.user("u0", "continue").idle().reply(again).fails(REQUEST) == []
+
+    def test_two_responses(self) -> None:
+        story = at_work()
+        second = story.prompt("And this")
+        cancel_request(story, second).refuse(second, -32800).reply(second, messageId="u2")
+        assert "a cancelled prompt was answered twice" in story.fails(REQUEST)
+
+    def test_no_response_though_the_work_has_ended(self) -> None:
+        story = at_work()
+        second = story.prompt("And this")
+        cancel_request(story, second).idle("end_turn").after(60).barrier()
+        assert story.fails(REQUEST) == ["a cancelled prompt was never answered"]
+
+    def test_a_held_prompt_may_stay_pending_while_the_work_runs(self) -> None:
+        story = at_work()
+        second = story.prompt("And this")
+        assert cancel_request(story, second).after(60).barrier().silent(REQUEST)
+
+    def test_either_answer_before_insertion_is_right(self) -> None:
+        story = at_work()
+        second, third = story.prompt("And this"), story.prompt("And that")
+        cancel_request(cancel_request(story, second), third).refuse(second, -32800).idle("end_turn")
+        story.reply(third, messageId="u3").user("u3", "And that")
+        assert story.passes(REQUEST)
+
+
+class TestUnknownRequest:
+    def test_ignored(self) -> None:
+        assert cancel_request(at_work(), 99).barrier().passes(UNKNOWN)
+
+    def test_an_unknown_id_is_answered(self) -> None:
+        story = cancel_request(at_work(), 99).refuse(99, -32800).barrier()
+        assert story.fails(UNKNOWN) == ["a $/cancel_request that cancels nothing was answered"]
+
+    def test_an_answered_request_is_answered_again(self) -> None:
+        story = Story(driven=False).begin()
+        listed = story.request("session/list")
+        story.reply(listed, sessions=[])
+        assert cancel_request(story, listed).refuse(listed, -32800).fails(UNKNOWN)
+
+    def test_an_answer_that_crossed_the_cancel_is_right(self) -> None:
+        story = Story(driven=False).begin()
+        listed = story.request("session/list")
+        assert cancel_request(story, listed).reply(listed, sessions=[]).barrier().silent(UNKNOWN)
+
+    def test_the_agent_dies_of_it(self) -> None:
+        story = cancel_request(at_work(driven=True), 99).control("exited", code=1, signal=None, by_itself=True)
+        assert story.fails(UNKNOWN) == ["the agent ended at a $/cancel_request that it should ignore"]
+
+    def test_we_ended_it(self) -> None:
+        assert cancel_request(at_work(driven=True), 99).control("closed").silent(UNKNOWN)
+
+    def test_nothing_is_answered_any_more(self) -> None:
+        story = cancel_request(at_work(driven=True), 99)
+        listed = story.request("session/list")
+        assert story.after(15).control("waited", **{"for": "response", "id": listed, "seconds": 15}).fails(UNKNOWN)
+
+
+class TestHeldPrompts:
+    def held(self) -> tuple[Story, object]:
+        story = at_work()
+        second = story.prompt("And this")
+        return story.after(1).cancel(), second
+
+    def test_refused_is_right(self) -> None:
+        story, second = self.held()
+        assert story.refuse(second, -32800).idle("cancelled").passes(HELD)
+
+    def test_inserted_after_the_cancelled_work(self) -> None:
+        story, second = self.held()
+        story.idle("cancelled").after(0.1).reply(second, messageId="u2").user("u2", "And this").running().idle(
+            "end_turn"
+        )
+        assert failed(story) == {HELD}
+
+    def test_never_answered(self) -> None:
+        story, _ = self.held()
+        story.idle("cancelled").after(60).barrier()
+        assert story.fails(HELD) == ["a held prompt was neither inserted nor refused after the cancel"]
+
+    def test_inserted_before_the_work_ended_may_have_crossed(self) -> None:
+        story, second = self.held()
+        assert story.user("u2", "And this").reply(second, messageId="u2").idle("cancelled").silent(HELD)
+
+    def test_another_code_is_a_warning(self) -> None:
+        story, second = self.held()
+        story.refuse(second, -32603).idle("cancelled")
+        assert story.fails(HELD) == []
+        assert story.warns(HELD)
+
+    def test_no_held_prompt_exercises_nothing(self) -> None:
+        assert at_work().cancel().idle("cancelled").silent(HELD)
+
+
+class TestPermissions:
+    def test_a_late_approval_that_resumes_the_work(self) -> None:
+        story = cancel_agent_request(ask(at_work()).cancel()).idle("cancelled").after(2)
+        allow(story).running().update("tool_call_update", toolCallId="c1", status="in_progress")
+        assert APPROVED in failed(story)
+        assert UPDATES not in failed(story)
+
+    def test_completed_after_a_late_approval(self) -> None:
+        story = allow(cancel_agent_request(ask(at_work()).cancel()))
+        story.update("tool_call_update", toolCallId="c1", status="completed").idle("cancelled")
+        assert failed(story) == {APPROVED}
+
+    def test_a_late_approval_that_is_ignored(self) -> None:
+        story = cancel_agent_request(ask(at_work()).cancel())
+        story.update("tool_call_update", toolCallId="c1", status="cancelled").idle("cancelled").after(2)
+        assert allow(story).barrier().passes(APPROVED)
+        assert failed(story) == set()
+
+    def test_an_approval_before_the_cancel_counts(self) -> None:
+        story = allow(ask(at_work())).cancel().update("tool_call_update", toolCallId="c1", status="in_progress")
+        assert story.idle("cancelled").silent(APPROVED)
+
+    def test_completed_without_approval_may_be_a_refusal(self) -> None:
+        story = cancel_agent_request(ask(at_work()).cancel())
+        story.update("tool_call_update", toolCallId="c1", status="completed").idle("cancelled")
+        assert story.fails(APPROVED) == []
+        assert story.warns(APPROVED)
+
+    def test_a_denied_call_that_runs_is_judged_elsewhere(self) -> None:
+        story = dismiss(ask(at_work()).cancel()).update("tool_call_update", toolCallId="c1", status="in_progress")
+        assert story.silent(APPROVED)
+
+    def test_left_open_after_the_cancel(self) -> None:
+        story = ask(at_work()).cancel().idle("cancelled").after(60).barrier()
+        assert failed(story) == {WITHDRAWN}
+
+    def test_answered_late_and_never_withdrawn(self) -> None:
+        assert dismiss(ask(at_work()).cancel().idle("cancelled").after(5)).fails(WITHDRAWN)
+
+    def test_withdrawn_is_right(self) -> None:
+        assert dismiss(cancel_agent_request(ask(at_work()).cancel())).idle("cancelled").passes(WITHDRAWN)
+
+    def test_answered_by_the_client_at_once_leaves_nothing_to_withdraw(self) -> None:
+        story = dismiss(ask(at_work()).cancel()).idle("cancelled").barrier()
+        assert story.silent(WITHDRAWN)
+        assert failed(story) == set()
+
+    def test_a_permission_of_background_work_is_not_covered(self) -> None:
+        listed = [{"type": "tool_call", "toolCallId": "c1"}]
+        story = (
+            ask(at_work()).running(background=listed).cancel().idle("cancelled", background=listed).after(60).barrier()
+        )
+        assert story.silent(WITHDRAWN)
+
+
+class TestIdleSession:
+    def test_nothing_happens(self) -> None:
+        story = Story(driven=False).begin().cancel().idle()
+        first = story.prompt("Hi")
+        story.reply(first, messageId="u1").user("u1", "Hi").running().says("a1", "Hi").idle("end_turn")
+        assert story.passes(QUIET)
+
+    def test_a_stale_cancel_that_ends_the_next_turn(self) -> None:
+        story = at_work().idle("end_turn").cancel().after(2)
+        second = story.prompt("And now?")
+        story.reply(second, messageId="u2").user("u2", "And now?").running().idle("cancelled")
+        assert failed(story) == {QUIET, ONLY}
+
+    def test_the_notification_is_answered(self) -> None:
+        story = (
+            Story(driven=False)
+            .begin()
+            .cancel()
+            .agent({"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "?"}})
+        )
+        assert story.fails(QUIET) == ["a notification was answered"]
+
+    def test_a_cancel_with_a_prompt_on_its_way_is_no_idle_cancel(self) -> None:
+        story = Story(driven=False).begin()
+        first = story.prompt("Hi")
+        story.cancel().reply(first, messageId="u1").user("u1", "Hi").running().idle("cancelled")
+        assert story.silent(QUIET)
+        assert failed(story) == set()
+
+
+class TestOnlyWhenCancelled:
+    def test_work_that_nobody_stopped(self) -> None:
+        story = at_work().idle("cancelled")
+        assert failed(story) == {ONLY}
+        assert story.fails(ONLY) == ["work that nobody stopped ended as cancelled"]
+
+    def test_the_cancel_of_another_session(self) -> None:
+        story = at_work()
+        new = story.request("session/new", {"cwd": "/w"})
+        story.reply(new, sessionId="t").cancel(session="t").idle("cancelled")
+        assert failed(story) == {ONLY}
+
+    def test_a_cancel_between_the_prompt_and_running(self) -> None:
+        story = Story(driven=False).begin()
+        first = story.prompt("Hi")
+        story.reply(first, messageId="u1").cancel().user("u1", "Hi").running().idle("cancelled")
+        assert story.passes(ONLY)
+
+    def test_agent_initiated_work_that_crossed_the_cancel(self) -> None:
+        assert Story(driven=False).begin().cancel().running().idle("cancelled").passes(ONLY)
+
+    def test_a_close_and_a_request_cancel_stop_work(self) -> None:
+        story = at_work()
+        closed = story.request("session/close", {"sessionId": "s"})
+        assert story.idle("cancelled").reply(closed).passes(ONLY)
+        assert cancel_request(at_work(), 3).idle("cancelled").passes(ONLY)
+
+    def test_a_denied_permission_may_stop_work(self) -> None:
+        story = ask(at_work()).answer(900, outcome={"outcome": "selected", "optionId": "n"})
+        assert story.running().idle("cancelled").passes(ONLY)
+
+    def test_an_allowed_permission_stops_nothing(self) -> None:
+        assert allow(ask(at_work())).running().idle("cancelled").fails(ONLY)
+
+    def test_a_repeated_snapshot(self) -> None:
+        story = at_work().cancel().idle("cancelled").after(5)
+        resumed = story.resume()
+        assert story.idle("cancelled").reply(resumed).idle("cancelled").passes(ONLY)
+
+    def test_a_prompt_in_the_meantime_may_be_the_stop(self) -> None:
+        story = at_work()
+        second = story.prompt("/stop")
+        story.reply(second, messageId="u2").user("u2", "/stop").idle("cancelled")
+        assert story.fails(ONLY) == []
+        assert story.warns(ONLY)
+
+    def test_a_client_that_left(self) -> None:
+        assert at_work(driven=True).control("closed").idle("cancelled").passes(ONLY)
+
+    def test_work_that_a_resume_found_open(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume()
+        assert story.running().reply(resumed).idle("cancelled").fails(ONLY) == []
+
+    def test_no_cancelled_idle_exercises_nothing(self) -> None:
+        assert at_work().idle("end_turn").silent(ONLY)

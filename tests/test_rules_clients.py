@@ -1,0 +1,117 @@
+"""Several clients of one agent: one id for all, and each response to whom it is owed."""
+
+from __future__ import annotations
+
+from tests.story import Story
+
+SAME = "clients.same-id-for-all"
+SUBMITTER = "clients.response-to-submitter-only"
+OWN = "clients.own-association"
+
+
+def two(*, driven: bool = False) -> Story:
+    """ada and bob in the session s."""
+    story = Story(driven=driven).begin().initialize(at="bob")
+    resumed = story.resume(at="bob")
+    return story.idle(at="bob").reply(resumed, at="bob").after(2)
+
+
+class TestSameIdForAll:
+    def test_one_id(self) -> None:
+        story = two()
+        first = story.prompt("Hi there")
+        story.reply(first, messageId="u1").user("u1", "Hi there").user("u1", "Hi there", at="bob")
+        assert story.passes(SAME)
+
+    def test_another_id_for_the_other_client(self) -> None:
+        story = two(driven=True)
+        first = story.prompt("Hi there", nonce="acp-1")
+        story.reply(first, messageId="u1").user("u1", "Hi there acp-1").user("x1", "Hi there acp-1", at="bob")
+        assert story.fails(SAME) == ["two clients see one message under two ids"]
+
+    def test_in_a_recording_too_and_before_the_response(self) -> None:
+        story = two()
+        first = story.prompt("Hi there")
+        story.user("x1", "Hi there", at="bob").reply(first, messageId="u1").user("u1", "Hi there")
+        assert story.fails(SAME)
+
+    def test_a_message_that_quotes_it_and_equal_texts_prove_nothing(self) -> None:
+        story = two()
+        first = story.prompt("Hi there")
+        story.reply(first, messageId="u1").user("u1", "Hi there").user("x1", "ada says: Hi there", at="bob")
+        assert story.fails(SAME) == []
+        story = two()
+        first, other = story.prompt("Hi"), story.prompt("Hi", at="bob")
+        story.reply(first, messageId="u1").user("u1", "Hi").reply(other, messageId="u2", at="bob").user(
+            "u2", "Hi", at="bob"
+        )
+        assert story.fails(SAME) == []
+
+    def test_one_client_exercises_nothing(self) -> None:
+        story = Story().begin()
+        first = story.prompt("Hi", nonce="acp-1")
+        assert story.reply(first, messageId="u1").user("u1", "Hi acp-1").silent(SAME)
+
+
+class TestResponseToSubmitter:
+    def test_each_gets_its_own(self) -> None:
+        story = two()
+        story.request("session/list", id="q", at="ada")
+        story.request("session/list", id="q", at="bob")
+        assert story.reply("q", at="bob", sessions=[]).reply("q", sessions=[]).passes(SUBMITTER)
+
+    def test_the_wrong_connection_gets_it(self) -> None:
+        story = two()
+        story.request("session/prompt", {"sessionId": "s", "prompt": [{"type": "text", "text": "Hi"}]}, id="ada-1")
+        story.reply("ada-1", messageId="u1", at="bob")
+        assert story.fails(SUBMITTER) == ["the response to session/prompt went to another client"]
+
+    def test_the_wrong_connection_gets_it_twice(self) -> None:
+        story = two()
+        story.request("session/list", id="q", at="ada")
+        story.request("session/list", id="q", at="bob")
+        assert story.reply("q", at="bob", sessions=[]).reply("q", at="bob", sessions=[]).fails(SUBMITTER)
+
+    def test_a_response_given_twice_is_judged_elsewhere(self) -> None:
+        story = two()
+        story.request("session/list", id="q", at="ada")
+        story.request("session/list", id="q", at="bob")
+        story.reply("q", at="bob", sessions=[]).reply("q", at="bob", sessions=[]).reply("q", sessions=[])
+        assert story.fails(SUBMITTER) == []
+
+    def test_a_stray_response_that_nobody_waits_for_is_judged_elsewhere(self) -> None:
+        assert two().reply("nobody", at="bob", sessions=[]).fails(SUBMITTER) == []
+
+    def test_one_connection_exercises_nothing(self) -> None:
+        assert Story().begin().reply(99).silent(SUBMITTER)
+
+
+class TestOwnAssociation:
+    def together(self, first_id: str, second_id: str) -> Story:
+        story = two()
+        first, second = story.prompt("Same"), story.prompt("Same", at="bob")
+        return story.reply(first, messageId=first_id).reply(second, messageId=second_id, at="bob")
+
+    def test_two_ids_each_reported(self) -> None:
+        story = self.together("u1", "u2").user("u1", "Same").user("u2", "Same", at="bob")
+        assert story.running().idle("end_turn").passes(OWN)
+
+    def test_one_id_for_both(self) -> None:
+        assert self.together("u1", "u1").fails(OWN) == ["two clients' prompts were given one id"]
+
+    def test_one_is_never_reported(self) -> None:
+        story = self.together("u1", "u2").user("u1", "Same").user("u1", "Same", at="bob")
+        story.running().running(at="bob").idle("end_turn").idle("end_turn", at="bob")
+        assert story.fails(OWN) == ["of two clients' equal prompts, 'u2' was never reported"]
+
+    def test_one_after_the_other_exercises_nothing(self) -> None:
+        story = two()
+        first = story.prompt("Same")
+        story.reply(first, messageId="u1").user("u1", "Same")
+        second = story.prompt("Same", at="bob")
+        assert story.reply(second, messageId="u1", at="bob").silent(OWN)
+
+    def test_two_prompts_of_one_client_exercise_nothing(self) -> None:
+        story = two()
+        first, second = story.prompt("Same"), story.prompt("Same")
+        assert story.reply(first, messageId="u1").reply(second, messageId="u1").silent(OWN)

@@ -1,0 +1,166 @@
+"""Commands that the agent handles by itself: inserted, reported, with running and idle; and how commands are named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.story import Story
+
+INSERTS = "command.inserts-a-message"
+LIFECYCLE = "command.same-lifecycle"
+NAMES = "command.names"
+
+
+def driven() -> tuple[Story, Any]:
+    story = Story(triggers={"local-command": "/status"}).begin()
+    return story, story.prompt("/status", trigger="local-command")
+
+
+def window(story: Story) -> Story:
+    return story.control("window", kind="quiet", session="s", began=story.last.seq + 1, seconds=1).barrier()
+
+
+def foreign() -> Story:
+    commands = [{"type": "command", "name": "lint", "description": "d"}]
+    return Story(driven=False).begin().update("available_commands_update", availableCommands=commands)
+
+
+class TestInserts:
+    def test_reported_under_its_id(self) -> None:
+        story, command = driven()
+        assert story.reply(command, messageId="u1").user("u1", "/status").running().idle("end_turn").passes(INSERTS)
+
+    def test_no_message_id(self) -> None:
+        story, command = driven()
+        assert story.reply(command).running().idle("end_turn").fails(INSERTS) == [
+            "a command was answered without the id of its message"
+        ]
+
+    def test_never_reported(self) -> None:
+        story, command = driven()
+        story.reply(command, messageId="u1").running().says("a1", "Fine.").idle("end_turn")
+        assert story.fails(INSERTS) == ["the message 'u1' of a command was never reported"]
+
+    def test_never_reported_and_no_work_either(self) -> None:
+        story, command = driven()
+        story.reply(command, messageId="u1")
+        assert story.fails(INSERTS) == []
+        assert window(story).fails(INSERTS)
+
+    def test_refused_exercises_nothing(self) -> None:
+        story, command = driven()
+        assert story.refuse(command, -32602).silent(INSERTS)
+
+    def test_a_profile_without_commands(self) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hi", nonce="acp-1"), messageId="u1")
+        assert story.outcome(INSERTS).not_applicable == "the profile names no local command"
+        assert story.outcome(LIFECYCLE).not_applicable == "the profile names no local command"
+
+
+class TestLifecycle:
+    def test_running_and_idle(self) -> None:
+        story, command = driven()
+        assert story.reply(command, messageId="u1").user("u1", "/status").running().idle("end_turn").passes(LIFECYCLE)
+
+    def test_running_before_the_response(self) -> None:
+        story, command = driven()
+        assert story.running().reply(command, messageId="u1").user("u1", "/status").idle("end_turn").passes(LIFECYCLE)
+
+    def test_no_state_at_all(self) -> None:
+        story, command = driven()
+        story.reply(command, messageId="u1").user("u1", "/status").says("a1", "Fine.")
+        assert story.fails(LIFECYCLE) == []
+        assert window(story).fails(LIFECYCLE) == ["a command ran without running and idle being reported"]
+
+    def test_idle_and_no_running(self) -> None:
+        story, command = driven()
+        story.reply(command, messageId="u1").user("u1", "/status").idle("end_turn")
+        assert story.fails(LIFECYCLE) == ["a command ended work that never began: running was not reported"]
+
+    def test_an_idle_snapshot_told_before_is_not_taken_for_its_end(self) -> None:
+        story = Story(triggers={"local-command": "/status"}).begin().running().idle("end_turn")
+        command = story.prompt("/status", trigger="local-command")
+        story.idle("end_turn").reply(command, messageId="u1").user("u1", "/status").running().idle("end_turn")
+        assert story.passes(LIFECYCLE)
+
+    def test_left_open(self) -> None:
+        story, command = driven()
+        story.reply(command, messageId="u1").user("u1", "/status").running().says("a1", "Fine.")
+        assert story.fails(LIFECYCLE) == []
+        story.after(15).control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert story.fails(LIFECYCLE) == ["a command left its work open"]
+
+    def test_a_command_that_joins_open_work_exercises_nothing(self) -> None:
+        story = Story(triggers={"local-command": "/status"}).begin().running()
+        command = story.prompt("/status", trigger="local-command")
+        assert story.reply(command, messageId="u1").user("u1", "/status").idle("end_turn").silent(LIFECYCLE)
+
+    def test_an_advertised_command_in_a_recording(self) -> None:
+        story = foreign()
+        command = story.prompt("/lint now")
+        story.reply(command, messageId="u1").user("u1", "/lint now").running().says("a1", "Off.").after(40).barrier()
+        assert story.fails(LIFECYCLE)
+
+    def test_without_any_state_in_a_recording(self) -> None:
+        story = foreign()
+        command = story.prompt("/lint")
+        story.reply(command, messageId="u1").user("u1", "/lint").says("a1", "Off.").after(5)
+        story.prompt("Thanks")
+        assert story.fails(LIFECYCLE)
+
+    def test_the_next_prompt_at_once_proves_nothing(self) -> None:
+        story = foreign()
+        command = story.prompt("/lint")
+        story.reply(command, messageId="u1").user("u1", "/lint").says("a1", "Off.")
+        story.prompt("Thanks")
+        assert story.fails(LIFECYCLE) == []
+
+    def test_a_command_for_the_model_may_take_its_time(self) -> None:
+        story = foreign()
+        command = story.prompt("/lint")
+        story.reply(command, messageId="u1").user("u1", "/lint").running().after(60).barrier()
+        assert story.fails(LIFECYCLE) == []
+
+    def test_a_slash_that_nobody_advertised_is_a_prompt(self) -> None:
+        story = Story(driven=False).begin()
+        command = story.prompt("/lint")
+        assert story.reply(command, messageId="u1").user("u1", "/lint").idle("end_turn").silent(LIFECYCLE)
+
+
+def listed(*names: Any) -> list[Any]:
+    return [{"type": "command", "name": name, "description": "d"} for name in names]
+
+
+class TestNames:
+    def test_right_names(self) -> None:
+        story = Story().begin().update("available_commands_update", availableCommands=listed("plan", "git-log"))
+        assert story.passes(NAMES)
+
+    @pytest.mark.parametrize("name", ["git log", "a\tb", "a\u00a0b", " plan"])
+    def test_whitespace(self, name: str) -> None:
+        story = Story().begin().update("available_commands_update", availableCommands=listed(name))
+        assert story.fails(NAMES) == [f"whitespace in the name of a command: {name!r}"]
+
+    def test_the_same_name_twice(self) -> None:
+        story = Story().begin().update("available_commands_update", availableCommands=listed("plan", "x", "plan"))
+        assert story.fails(NAMES) == ["the command 'plan' stands 2 times in one list"]
+
+    def test_twice_in_two_lists_is_right(self) -> None:
+        story = Story().begin().update("available_commands_update", availableCommands=listed("plan"))
+        assert story.update("available_commands_update", availableCommands=listed("plan")).passes(NAMES)
+
+    def test_the_list_of_a_result(self) -> None:
+        story = Story().initialize()
+        story.reply(story.request("session/new", {"cwd": "/w"}), sessionId="s", availableCommands=listed("a b"))
+        assert story.fails(NAMES)
+
+    def test_what_is_malformed_or_of_another_type_is_left_alone(self) -> None:
+        odd: list[Any] = [5, {"type": "command"}, {"type": "_macro", "name": "a b", "description": "d"}, *listed(7)]
+        assert Story().begin().update("available_commands_update", availableCommands=odd).fails(NAMES) == []
+        assert Story().begin().update("available_commands_update", availableCommands=None).fails(NAMES) == []
+
+    def test_no_list_exercises_nothing(self) -> None:
+        assert Story().begin().silent(NAMES)

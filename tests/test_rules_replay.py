@@ -1,0 +1,567 @@
+"""Replay: what a resume tells, under which ids, when, and that it runs nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conformance.rules import RULES, judge
+from tests.story import Story
+
+SAME_ID = "replay.same-id"
+RESET = "replay.reset-before-chunks"
+AGENT_RESET = "replay.reset-before-chunks-of-agent-messages"
+DOUBLED = "replay.no-doubled-content"
+BEFORE = "replay.before-response"
+UNASKED = "replay.none-unless-asked"
+SNAPSHOT = "replay.state-snapshot"
+CURSOR = "replay.bad-cursor-rejected"
+RUNS = "replay.does-not-execute"
+DISTINCT = "replay.distinct-messages"
+NOTICES = "replay.notices-are-live-only"
+
+
+def lived(*, driven: bool = False) -> Story:
+    """One turn, worked off: u1 "Ping?", a1 "Pong."."""
+    story = Story(driven=driven).begin()
+    first = story.prompt("Ping?", nonce="acp-1" if driven else None)
+    story.reply(first, messageId="u1").user("u1", sent(driven)).running().says("a1", "Pong.").idle("end_turn")
+    return story.after(5)
+
+
+def sent(driven: bool) -> str:
+    return "Ping? acp-1" if driven else "Ping?"
+
+
+def agent(story: Story, id: str, text: str, **more: Any) -> Story:
+    return story.update("agent_message", messageId=id, content=[{"type": "text", "text": text}], **more)
+
+
+def failed(story: Story) -> set[str]:
+    """All rules of the replay area that find a violation."""
+    rules = [rule for rule in RULES.values() if rule.area == "replay"]
+    outcomes = judge(story.recorder.history, rules)
+    assert not [outcome.broken for outcome in outcomes.values() if outcome.broken]
+    return {id for id, outcome in outcomes.items() if any(f.kind == "violation" for f in outcome.findings)}
+
+
+def replayed(story: Story, *, driven: bool = False, at: str = "ada") -> Story:
+    """A right replay of that turn by full content."""
+    resumed = story.resume(replay=True, at=at)
+    story.user("u1", sent(driven), at=at)
+    return agent(story, "a1", "Pong.", at=at).idle("end_turn", at=at).reply(resumed, at=at)
+
+
+def test_a_right_replay_exercises_and_passes() -> None:
+    story = replayed(lived())
+    assert failed(story) == set()
+    for rule in (SAME_ID, DOUBLED, BEFORE, SNAPSHOT, RUNS):
+        assert story.passes(rule), rule
+
+
+def test_a_right_replay_after_a_restart() -> None:
+    story = lived(driven=True).control("cut").control("started", at="ada#2", transport="stdio", restart_of="ada")
+    replayed(story.initialize(at="ada#2"), driven=True, at="ada#2")
+    assert failed(story) == set()
+    assert story.passes(SAME_ID)
+    assert story.passes(DOUBLED)
+
+
+def test_a_right_replay_in_chunks() -> None:
+    story = lived()
+    resumed = story.resume(replay=True)
+    story.update("user_message", messageId="u1", content=[]).chunk("user_message", "u1", "Pi").chunk(
+        "user_message", "u1", "ng?"
+    )
+    story.update("agent_message", messageId="a1", content=[]).says("a1", "Pong.").idle("end_turn").reply(resumed)
+    assert failed(story) == set()
+    assert story.passes(RESET)
+    assert story.passes(AGENT_RESET)
+    assert story.passes(DOUBLED)
+
+
+class TestSameId:
+    def test_renamed(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        agent(story.user("r0", "Ping?"), "r1", "Pong.").idle().reply(resumed)
+        assert failed(story) == {SAME_ID}
+        (finding,) = story.outcome(SAME_ID).findings
+        assert len(finding.because) == 4
+
+    def test_renamed_in_chunks_after_a_restart(self) -> None:
+        story = lived(driven=True).control("cut").initialize(at="ada#2")
+        resumed = story.resume(replay=True, at="ada#2")
+        story.update("user_message", messageId="r0", content=[], at="ada#2").chunk(
+            "user_message", "r0", "Ping? acp-1", at="ada#2"
+        )
+        assert story.idle(at="ada#2").reply(resumed, at="ada#2").fails(SAME_ID)
+
+    def test_absent_from_the_replay(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        assert agent(story, "a1", "Pong.").idle().reply(resumed).silent(SAME_ID)
+
+    def test_a_summary_that_quotes_the_prompt(self) -> None:
+        story = lived(driven=True)
+        resumed = story.resume(replay=True)
+        assert story.user("sum", "The user said: Ping? acp-1. We answered.").idle().reply(resumed).silent(SAME_ID)
+
+    def test_an_equal_message_that_was_there_before(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume(replay=True)
+        story.user("old", "Ping?").idle().reply(resumed).after(2)
+        first = story.prompt("Ping?")
+        story.reply(first, messageId="u1").user("u1", "Ping?").running().idle("end_turn").after(5)
+        again = story.resume(replay=True)
+        story.user("old", "Ping?").user("u1", "Ping?").idle().reply(again)
+        assert story.passes(SAME_ID)
+
+    def test_a_session_with_an_unknown_past_is_a_warning(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume()
+        story.idle().reply(resumed)
+        first = story.prompt("Ping?")
+        story.reply(first, messageId="u1").user("u1", "Ping?").running().idle("end_turn").after(5)
+        again = story.resume(replay=True)
+        story.user("old", "Ping?").idle().reply(again)
+        assert story.fails(SAME_ID) == []
+        assert story.warns(SAME_ID)
+
+
+class TestResets:
+    def test_chunks_without_a_reset_double_the_message(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        agent(story.chunk("user_message", "u1", "Ping?"), "a1", "Pong.").idle().reply(resumed)
+        assert failed(story) == {RESET, DOUBLED}
+
+    def test_agent_chunks_without_a_reset(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        story.user("u1", "Ping?").says("a1", "Pong.").idle().reply(resumed)
+        assert failed(story) == {AGENT_RESET}
+
+    def test_a_metadata_only_update_is_no_reset(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        story.update("user_message", messageId="u1", _meta={}).chunk("user_message", "u1", "Ping?").idle().reply(
+            resumed
+        )
+        assert RESET in failed(story)
+
+    def test_metadata_then_a_reset_is_right(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        story.update("user_message", messageId="u1", _meta={}).update("user_message", messageId="u1", content=[])
+        assert story.chunk("user_message", "u1", "Ping?").idle().reply(resumed).passes(RESET)
+
+    def test_a_client_that_never_saw_the_message_is_owed_the_reset_too(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume(replay=True)
+        story.chunk("user_message", "u1", "Ping?").says("a1", "Pong.").idle().reply(resumed)
+        assert failed(story) == {RESET, AGENT_RESET}
+
+    def test_full_content_and_chunks_that_go_on_from_it(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        story.user("u1", "Pi").chunk("user_message", "u1", "ng?").idle().reply(resumed)
+        assert failed(story) == set()
+
+    def test_cleared_with_null_is_a_warning(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        story.update("user_message", messageId="u1", content=None).chunk("user_message", "u1", "Ping?").idle().reply(
+            resumed
+        )
+        assert failed(story) == set()
+        assert story.warns(RESET)
+
+    def test_live_chunks_of_running_work_in_the_window(self) -> None:
+        story = Story(driven=False).begin()
+        first = story.prompt("Ping?")
+        story.reply(first, messageId="u1").user("u1", "Ping?").running().says("a1", "Po").after(2)
+        resumed = story.resume(replay=True)
+        story.says("a1", "ng").running().reply(resumed).idle("end_turn")
+        assert failed(story) == set()
+
+    def test_a_user_message_that_is_being_streamed(self) -> None:
+        story = Story(driven=False).begin()
+        first = story.prompt("Ping?")
+        story.chunk("user_message", "u1", "Pi")
+        resumed = story.resume(replay=True)
+        story.chunk("user_message", "u1", "ng?").reply(first, messageId="u1").running().reply(resumed)
+        assert failed(story) == set()
+
+    def test_partial_output_with_no_snapshot_may_be_live(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume(replay=True)
+        story.user("u1", "Ping?").says("a1", "Po").reply(resumed)
+        assert failed(story) == {SNAPSHOT}
+
+
+class TestDoubledContent:
+    def test_full_content_and_then_all_chunks(self) -> None:
+        story = lived(driven=True)
+        resumed = story.resume(replay=True)
+        story.user("u1", "Ping? acp-1").chunk("user_message", "u1", "Ping? acp-1").idle().reply(resumed)
+        assert failed(story) == {DOUBLED}
+
+    def test_a_restarted_client_holds_its_copy(self) -> None:
+        story = lived(driven=True).control("cut").control("started", at="ada#2", transport="stdio", restart_of="ada")
+        story.initialize(at="ada#2")
+        resumed = story.resume(replay=True, at="ada#2")
+        story.chunk("user_message", "u1", "Ping? acp-1", at="ada#2").idle(at="ada#2").reply(resumed, at="ada#2")
+        assert failed(story) == {RESET, DOUBLED}
+
+    def test_a_text_that_was_doubled_before(self) -> None:
+        story = Story().begin()
+        first = story.prompt("Ping?", nonce="acp-1")
+        story.reply(first, messageId="u1").user("u1", "Ping? acp-1 Ping? acp-1").running().idle("end_turn").after(5)
+        resumed = story.resume(replay=True)
+        assert story.user("u1", "Ping? acp-1 Ping? acp-1").idle().reply(resumed).passes(DOUBLED)
+
+    def test_nothing_replayed_exercises_nothing(self) -> None:
+        story = lived()
+        assert story.reply(story.resume(replay=True)).silent(DOUBLED)
+
+
+class TestBeforeResponse:
+    def test_known_messages_after_the_response(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        agent(story.idle().reply(resumed).user("u1", "Ping?"), "a1", "Pong.")
+        assert failed(story) == {BEFORE}
+
+    def test_unknown_messages_after_the_response(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume(replay=True)
+        agent(story.idle().reply(resumed).user("u1", "Ping?"), "a1", "Pong.")
+        assert failed(story) == {BEFORE}
+
+    def test_only_part_of_it_came_late(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        agent(story.user("u1", "Ping?").idle().reply(resumed), "a1", "Pong.")
+        assert failed(story) == {BEFORE}
+
+    def test_new_work_of_another_client_after_the_response(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume(replay=True)
+        story.idle().reply(resumed).user("u9", "Hi").running().says("a9", "Hi").idle("end_turn")
+        assert failed(story) == set()
+
+    def test_work_that_runs_on(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume(replay=True)
+        story.user("u1", "Ping?").running().reply(resumed).says("a1", "Pong.").idle("end_turn")
+        assert failed(story) == set()
+
+    def test_an_agent_that_speaks_unasked_or_edits(self) -> None:
+        story = replayed(lived())
+        agent(agent(story, "a1", "Pong, edited."), "a7", "By the way")
+        assert failed(story) == set()
+
+
+class TestUnasked:
+    def test_known_messages(self) -> None:
+        story = lived()
+        resumed = story.resume()
+        agent(story.user("u1", "Ping?"), "a1", "Pong.").idle().reply(resumed)
+        assert failed(story) == {UNASKED}
+
+    def test_unknown_messages(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume()
+        agent(story.user("u1", "Ping?"), "a1", "Pong.").idle().reply(resumed)
+        assert failed(story) == {UNASKED}
+
+    def test_after_the_response(self) -> None:
+        story = lived()
+        resumed = story.resume()
+        story.idle().reply(resumed).user("u1", "Ping?")
+        assert failed(story) == {UNASKED}
+
+    def test_a_finished_tool_call(self) -> None:
+        story = Story(driven=False).begin().running()
+        story.update("tool_call_update", toolCallId="c1", title="walk", status="completed").idle("end_turn").after(5)
+        resumed = story.resume()
+        story.update("tool_call_update", toolCallId="c1", title="walk", status="completed").idle().reply(resumed)
+        assert story.fails(UNASKED)
+
+    def test_a_plan_is_a_warning(self) -> None:
+        story = lived()
+        resumed = story.resume()
+        story.update("plan_update", plan={"id": "p", "entries": []}).idle().reply(resumed)
+        assert story.fails(UNASKED) == []
+        assert story.warns(UNASKED)
+
+    def test_state_commands_usage_and_titles_are_right(self) -> None:
+        story = lived()
+        resumed = story.resume()
+        story.update("available_commands_update", availableCommands=[]).update("usage_update", used=1, size=2)
+        story.update("session_info_update", title="T").idle("end_turn").reply(resumed)
+        assert failed(story) == set()
+        assert story.passes(UNASKED)
+
+    def test_output_of_running_work_is_right(self) -> None:
+        story = Story(driven=False).begin()
+        first = story.prompt("Ping?")
+        story.reply(first, messageId="u1").user("u1", "Ping?").running().says("a1", "P").after(2)
+        resumed = story.resume()
+        story.says("a1", "P").running().reply(resumed).idle("end_turn")
+        assert failed(story) == set()
+
+    def test_another_client_is_only_just_told(self) -> None:
+        story = Story(driven=False).begin().initialize(at="bob")
+        resumed = story.resume(at="bob")
+        story.idle(at="bob").reply(resumed, at="bob")
+        first = story.prompt("Ping?")
+        story.reply(first, messageId="u1").user("u1", "Ping?")
+        again = story.resume(at="bob")
+        story.user("u1", "Ping?", at="bob").running(at="bob").reply(again, at="bob").running()
+        assert failed(story) == set()
+
+    def test_a_failed_resume_exercises_nothing(self) -> None:
+        story = lived()
+        assert story.refuse(story.resume(), -32002).silent(UNASKED)
+
+
+class TestStateSnapshot:
+    def test_none_before_the_response(self) -> None:
+        story = lived()
+        resumed = story.resume()
+        story.reply(resumed).idle()
+        assert failed(story) == {SNAPSHOT}
+
+    def test_before_the_replay(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        agent(story.idle().user("u1", "Ping?"), "a1", "Pong.").reply(resumed)
+        assert failed(story) == {SNAPSHOT}
+
+    def test_before_a_replay_to_a_new_client(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume(replay=True)
+        agent(story.idle().user("u1", "Ping?"), "a1", "Pong.").reply(resumed)
+        assert failed(story) == {SNAPSHOT}
+
+    def test_a_second_one_after_the_replay_is_right(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        assert agent(story.idle().user("u1", "Ping?"), "a1", "Pong.").idle().reply(resumed).passes(SNAPSHOT)
+
+    def test_live_output_after_a_running_snapshot_is_right(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume(replay=True)
+        assert story.user("u1", "Ping?").running().says("a1", "Pong.").reply(resumed).passes(SNAPSHOT)
+
+    def test_an_agent_that_speaks_unasked_after_it(self) -> None:
+        story = lived()
+        resumed = story.resume()
+        assert agent(story.idle(), "a7", "By the way").reply(resumed).passes(SNAPSHOT)
+
+
+class TestBadCursor:
+    @pytest.mark.parametrize(
+        "cursor", ["start", 5, [], False, {}, {"type": 5}, {"type": None}, {"type": "message", "id": "u1"}]
+    )
+    def test_accepted(self, cursor: Any) -> None:
+        story = lived()
+        story.idle().reply(story.resume(replay=cursor))
+        assert story.fails(CURSOR) == ["a cursor that cannot be served was accepted"]
+
+    def test_another_code(self) -> None:
+        story = lived()
+        assert story.refuse(story.resume(replay={"type": "offset"}), -32603).fails(CURSOR)
+
+    def test_history_all_the_same(self) -> None:
+        story = lived()
+        resumed = story.resume(replay={"type": "offset"})
+        assert story.user("u1", "Ping?").refuse(resumed, -32602).fails(CURSOR)
+
+    def test_rejected(self) -> None:
+        story = lived()
+        assert story.refuse(story.resume(replay={"type": "offset"}), -32602).passes(CURSOR)
+
+    @pytest.mark.parametrize("code", [-32002, -32000, -32601])
+    def test_an_error_about_something_else(self, code: int) -> None:
+        story = lived()
+        assert story.refuse(story.resume(replay={"type": "offset"}), code).silent(CURSOR)
+
+    def test_a_custom_cursor_may_be_supported_unless_the_suite_made_it_up(self) -> None:
+        story = lived()
+        assert story.idle().reply(story.resume(replay={"type": "_vendor/after"})).silent(CURSOR)
+        story = lived(driven=True)
+        assert story.idle().reply(story.resume(replay={"type": "_made/up"})).fails(CURSOR)
+
+    def test_a_start_with_more_fields_is_no_bad_cursor(self) -> None:
+        story = lived()
+        assert story.idle().reply(story.resume(replay={"type": "start", "_meta": {}})).silent(CURSOR)
+
+
+class TestRunsNothing:
+    def toggled(self) -> Story:
+        story = Story(driven=False).begin()
+        first = story.prompt("/toggle-lint")
+        story.reply(first, messageId="u1").user("u1", "/toggle-lint").running()
+        return agent(story, "a1", "Lint is off.").idle("end_turn").after(5)
+
+    def test_the_command_runs_again_in_the_window(self) -> None:
+        story = self.toggled()
+        resumed = story.resume(replay=True)
+        agent(story.user("u1", "/toggle-lint").running(), "a2", "Lint is on.").idle("end_turn").reply(resumed)
+        assert failed(story) == {RUNS}
+
+    def test_after_the_history_was_told(self) -> None:
+        story = self.toggled()
+        resumed = story.resume(replay=True)
+        agent(story.user("u1", "/toggle-lint"), "a1", "Lint is off.").running()
+        agent(story, "a2", "Lint is on.").idle("end_turn").reply(resumed)
+        assert failed(story) == {RUNS}
+
+    def test_a_tool_runs_again_after_the_response(self) -> None:
+        story = Story(driven=False).begin()
+        first = story.prompt("Clean up")
+        story.reply(first, messageId="u1").user("u1", "Clean up").running()
+        story.update("tool_call_update", toolCallId="c1", title="rm", kind="execute", status="completed").idle(
+            "end_turn"
+        ).after(5)
+        resumed = story.resume(replay=True)
+        story.user("u1", "Clean up").idle("end_turn").reply(resumed).running()
+        story.update("tool_call_update", toolCallId="c2", title="rm", kind="execute", status="completed").idle(
+            "end_turn"
+        )
+        assert failed(story) == {RUNS}
+
+    def test_the_model_is_asked_again(self) -> None:
+        story = replayed(lived(driven=True), driven=True)
+        story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=True)
+        assert story.fails(RUNS) == ["a replayed prompt was run again"]
+
+    def test_a_side_request_that_quotes_the_prompt(self) -> None:
+        story = replayed(lived(driven=True), driven=True)
+        story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=True, last_user=True)
+        assert story.passes(RUNS)
+
+    def test_a_request_that_cannot_be_told_is_a_warning(self) -> None:
+        story = replayed(lived(driven=True), driven=True)
+        story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=False)
+        assert story.fails(RUNS) == []
+        assert story.warns(RUNS)
+
+    def test_permission_is_asked_again(self) -> None:
+        story = Story(driven=False).begin()
+        first = story.prompt("Clean up")
+        options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
+        story.reply(first, messageId="u1").user("u1", "Clean up").running()
+        story.asks("session/request_permission", {"sessionId": "s", "title": "rm", "options": options}, id=1)
+        story.answer(1, outcome={"outcome": "selected", "optionId": "y"}).idle("end_turn").after(5)
+        resumed = story.resume(replay=True)
+        story.user("u1", "Clean up")
+        story.asks("session/request_permission", {"sessionId": "s", "title": "rm", "options": options}, id=2)
+        story.idle("end_turn").reply(resumed)
+        assert failed(story) == {RUNS}
+
+    def test_interrupted_work_that_goes_on_is_a_warning(self) -> None:
+        story = Story(driven=False).begin()
+        first = story.prompt("Clean up")
+        story.reply(first, messageId="u1").user("u1", "Clean up").control("cut").initialize(at="ada#2").after(5)
+        resumed = story.resume(replay=True, at="ada#2")
+        story.user("u1", "Clean up", at="ada#2").running(at="ada#2").says("a2", "On it", at="ada#2")
+        story.reply(resumed, at="ada#2").idle("end_turn", at="ada#2")
+        assert story.fails(RUNS) == []
+        assert story.warns(RUNS)
+
+    def test_an_agent_that_works_unasked_is_a_warning(self) -> None:
+        story = Story(driven=False).begin().running().says("a0", "Indexed.").idle("end_turn")
+        first = story.prompt("Ping?")
+        story.reply(first, messageId="u1").user("u1", "Ping?").running().says("a1", "Pong.").idle("end_turn").after(5)
+        resumed = story.resume(replay=True)
+        story.user("u1", "Ping?").running().says("a5", "Indexed.").idle("end_turn").reply(resumed)
+        assert story.fails(RUNS) == []
+        assert story.warns(RUNS)
+
+    def test_agent_initiated_work_after_the_resume_is_right(self) -> None:
+        assert replayed(lived()).running().says("a5", "News.").idle("end_turn").passes(RUNS)
+
+    def test_work_that_was_running_is_right(self) -> None:
+        story = Story(driven=False).begin()
+        first = story.prompt("Ping?")
+        story.reply(first, messageId="u1").user("u1", "Ping?").running().after(5)
+        resumed = story.resume(replay=True)
+        assert story.user("u1", "Ping?").running().says("a1", "Pong.").reply(resumed).idle("end_turn").passes(RUNS)
+
+    def test_no_replayed_prompt_exercises_nothing(self) -> None:
+        story = lived()
+        assert story.idle().reply(story.resume()).silent(RUNS)
+
+
+class TestDistinctMessages:
+    def two(self) -> Story:
+        story = lived()
+        second = story.prompt("And now?")
+        story.reply(second, messageId="u2").user("u2", "And now?").running().says("a2", "Now.").idle("end_turn")
+        return story.after(5)
+
+    def test_two_under_one_id(self) -> None:
+        story = self.two()
+        resumed = story.resume(replay=True)
+        story.user("u1", "Ping?").user("u1", "And now?").idle().reply(resumed)
+        assert DISTINCT in failed(story)
+
+    def test_two_under_one_new_id_in_chunks(self) -> None:
+        story = self.two()
+        resumed = story.resume(replay=True)
+        story.update("user_message", messageId="u1", content=[])
+        story.chunk("user_message", "u1", "Ping?").chunk("user_message", "u1", "And now?").idle().reply(resumed)
+        assert failed(story) == {DISTINCT}
+
+    def test_two_under_their_own(self) -> None:
+        story = self.two()
+        resumed = story.resume(replay=True)
+        assert story.user("u1", "Ping?").user("u2", "And now?").idle().reply(resumed).passes(DISTINCT)
+
+    def test_one_message_exercises_nothing(self) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        assert story.user("u1", "Ping?").idle().reply(resumed).silent(DISTINCT)
+
+
+class TestNotices:
+    def retried(self) -> Story:
+        story = Story(driven=False).begin()
+        first = story.prompt("Ping?")
+        story.reply(first, messageId="u1").user("u1", "Ping?").running()
+        story.update("notice", severity="warning", title="Retrying").says("a1", "Pong.").idle("end_turn")
+        return story.after(5)
+
+    def test_told_again_in_its_place(self) -> None:
+        story = self.retried()
+        resumed = story.resume(replay=True)
+        agent(
+            story.user("u1", "Ping?").update("notice", severity="warning", title="Retrying"), "a1", "Pong."
+        ).idle().reply(resumed)
+        assert failed(story) == {NOTICES}
+
+    def test_in_another_place_it_may_be_caused_anew(self) -> None:
+        story = self.retried()
+        resumed = story.resume(replay=True)
+        story.update("notice", severity="warning", title="Retrying").user("u1", "Ping?").idle().reply(resumed)
+        assert story.fails(NOTICES) == []
+        assert story.warns(NOTICES)
+
+    def test_left_out_or_another_one_is_right(self) -> None:
+        story = self.retried()
+        resumed = story.resume(replay=True)
+        assert (
+            story.user("u1", "Ping?")
+            .update("notice", severity="info", title="Hi")
+            .idle()
+            .reply(resumed)
+            .passes(NOTICES)
+        )
+
+    def test_no_live_notice_exercises_nothing(self) -> None:
+        assert replayed(lived()).silent(NOTICES)
