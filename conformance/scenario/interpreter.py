@@ -9,7 +9,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from conformance import __version__
 from conformance.history import Event, Recorder, controls
 from conformance.model import ScriptedModel
 from conformance.peers import ConnectionEnded
@@ -45,17 +44,7 @@ async def play(
     scenario: Scenario, setting: Setting, recorder: Recorder, connector: Connector, model: ScriptedModel | None = None
 ) -> Played:
     """Plays the scenario; the history grows in `recorder`. The model, where there is one, listens already."""
-    recorder.control(
-        "",
-        controls.PROFILE,
-        triggers=dict(setting.triggers),
-        sessions={"shared": setting.shared, "survives-restart": setting.survives_restart},
-        model=setting.model_api,
-        patience=setting.patience,
-        hold_window=setting.hold_window,
-        quiet_window=setting.quiet_window,
-        suite=__version__,
-    )
+    recorder.control("", controls.PROFILE, **setting.facts())
     stage = Stage(scenario, setting, recorder, connector, model)
     played = Played("completed")
     try:

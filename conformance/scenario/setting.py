@@ -4,6 +4,9 @@ only."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from conformance import __version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,18 @@ class Setting:
     survives_restart: bool = False
     is_process: bool = True
     can_restart: bool = True
+
+    def facts(self) -> dict[str, Any]:
+        """What the `profile` event at the head of a history says of it."""
+        return {
+            "triggers": dict(self.triggers),
+            "sessions": {"shared": self.shared, "survives-restart": self.survives_restart},
+            "model": self.model_api,
+            "patience": self.patience,
+            "hold_window": self.hold_window,
+            "quiet_window": self.quiet_window,
+            "suite": __version__,
+        }
 
     @property
     def has_model(self) -> bool:
