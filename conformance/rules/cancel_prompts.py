@@ -166,9 +166,9 @@ def unknown_request_ignored(connection: Connection) -> Verdict:
 def _unusable_after(connection: Connection, cancel: Event) -> Verdict:
     """Whether the agent ended, or answered nothing any more, with the cancel as the last thing that it was told
     before."""
-    following = next((r for r in connection.requests if r.seq > cancel.seq), None)
     if connection.last_sign_after(cancel.seq) is not None:
         return
+    following = next(iter(connection.requests_after(cancel.seq)), None)
     ended = connection.ended
     died = ended is not None and (ended.name == "disconnected" or (ended.control or {}).get("by_itself") is True)
     if (
