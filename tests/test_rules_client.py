@@ -125,6 +125,9 @@ class TestWire:
         twice = recording().begin().asks("_own/input", {}, id=5).answer(5).answer(5)
         assert twice.fails(self.rule) == ["_own/input was answered 2 times"]
 
+    def test_an_odd_id_is_its_senders_fault(self) -> None:
+        assert recording().begin().asks("_own/input", {}, id=1.5).answer(1.5).passes(self.rule)
+
     def test_the_result_of_a_permission(self) -> None:
         options = [{"optionId": "a", "name": "A", "kind": "allow_once"}]
         story = (

@@ -189,6 +189,18 @@ class TestConfigOptions:
         story.reply(self.set(story, "mode", "code"), configOptions=[self.mode])
         assert story.fails(self.rule) == ['the answer to session/set_config_option leaves out "level", "model"']
 
+    def test_an_option_left_out_although_nothing_changed(self) -> None:
+        story = self.having(self.mode, self.model)
+        story.reply(self.set(story, "mode", "ask"), configOptions=[self.mode])
+        assert story.fails(self.rule) == ['the answer to session/set_config_option leaves out "model"']
+
+    def test_an_option_left_out_that_can_be_set(self) -> None:
+        story = self.having(self.mode, self.model)
+        story.reply(self.set(story, "mode", "code"), configOptions=[self.mode])
+        story.reply(self.set(story, "model", "m2"), configOptions=[self.model])
+        (found,) = story.fails(self.rule)
+        assert found == 'the answer to session/set_config_option left out "model", which was there all the time'
+
     def test_an_option_may_go_with_another(self) -> None:
         story = self.having(self.model, self.level)
         story.reply(self.set(story, "model", "m2"), configOptions=[self.model])

@@ -303,6 +303,11 @@ class TestDiffs:
         assert len(story.fails(self.rule)) == 1
         assert story.outcome(self.rule).findings[0].because[0][0] is story.last
 
+    def test_repeated_content_is_told_once(self) -> None:
+        story = self.showing([{"operation": "modify", "path": "a.txt"}])
+        tool(story, content=[{"type": "diff", "changes": [{"operation": "modify", "path": "a.txt"}]}])
+        assert len(story.fails(self.rule)) == 1
+
     def test_in_a_chunk_and_in_a_permission(self) -> None:
         diff = {"type": "diff", "changes": [{"operation": "modify", "path": "a.txt"}]}
         chunked = tool(Story().begin(), title="Edit").update("tool_call_content_chunk", toolCallId="c1", content=diff)

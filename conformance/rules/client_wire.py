@@ -72,7 +72,7 @@ def _lines(connection: Connection) -> Iterator[Finding]:
 
 
 def _is_of_response(flaw: str) -> bool:
-    return flaw.startswith(("both result", "error", "id "))
+    return flaw.startswith(("both result", "error"))
 
 
 def _shapes(connection: Connection) -> Iterator[Finding]:

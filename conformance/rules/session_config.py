@@ -1,9 +1,11 @@
 """Configuration options of a session (schema SessionConfigSelect, SetSessionConfigOptionRequest; docs 'Session Config
 Options')."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from conformance.conversation import Connection, Request
@@ -16,12 +18,12 @@ from conformance.wire import shown
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """The options of one session as one line tells them; `answers` is the session/set_config_option that it is the
-    answer to."""
+    """The options of one session as one line tells them; `answers` is the session/set_config_option that it answers."""
 
     event: Event
     options: list[dict[str, Any]]
     answers: Request | None = None
+    earlier: _Listing | None = None  # the list before this one
 
     def option(self, identifier: Any) -> dict[str, Any] | None:
         return next((option for option in self.options if option.get("configId") == identifier), None)
@@ -35,8 +37,8 @@ class _Listing:
     source="schema SessionConfigSelect, SetSessionConfigOptionRequest",
     exercised="config options present",
     proof="a current value that is not among the options; a value or an option that stands there twice; an answer "
-    "without the list, or with the set option alone of three or more; success or another code for an option or value "
-    "that no list offers",
+    "without the list, or without options that are still there: that the next request sets, or though nothing was "
+    "changed, or all of several others; success or another code for an option or value that no list offers",
     never="options that come and go with the value of another: a warning where one is missing; a value that a list "
     "offers before or after; custom option types",
 )
@@ -53,8 +55,9 @@ def config_options(connection: Connection) -> Verdict:
         before = latest.get(session)
         if request is not None and before is not None and before.options:
             yield from _judge_setting(request, before, listing)
+            yield from _still_there(request, before, listing)
         if listing is not None:
-            latest[session] = listing
+            latest[session] = replace(listing, earlier=replace(before, earlier=None) if before is not None else None)
 
 
 def _steps(connection: Connection) -> Iterator[tuple[str, _Listing | None, Request | None]]:
@@ -178,10 +181,29 @@ def _judge_completeness(request: Request, before: _Listing, after: _Listing) -> 
     if not missing or request.response is None:
         return
     set_alone = told == {request.params.get("configId")} and len(known) > 2
-    finding = violation if set_alone or not told else warning
+    option = before.option(request.params.get("configId"))
+    changed_nothing = option is not None and option.get("currentValue") == request.params.get("value")
+    finding = violation if set_alone or changed_nothing or not told else warning
     yield finding(
         f"the answer to session/set_config_option leaves out {', '.join(shown(name) for name in missing[:5])}",
         (before.event, f"the session has {len(known)} options"),
         (request.event, f"the client sets {shown(request.params.get('configId'))}"),
         (request.response, f"the answer, which is to be the complete list, has {len(told)}"),
     )
+
+
+def _still_there(request: Request, before: _Listing, after: _Listing | None) -> Verdict:
+    """An option that the answer before left out is set, and listed again: it was there all the time."""
+    identifier = request.params.get("configId") if isinstance(request.params, dict) else None
+    earlier, answered = before.earlier, before.answers
+    if after is None or earlier is None or answered is None or request.response is None or not request.succeeded:
+        return
+    if before.option(identifier) is None and earlier.option(identifier) is not None and after.option(identifier):
+        yield violation(
+            f"the answer to session/set_config_option left out {shown(identifier)}, which was there all the time",
+            (earlier.event, f"the session has the option {shown(identifier)}"),
+            (answered.event, f"the client sets {shown(answered.params.get('configId'))}"),
+            (before.event, f"the answer, which is to be the complete list, has no {shown(identifier)}"),
+            (request.event, f"the client sets {shown(identifier)}"),
+            (request.response, "and the agent does so"),
+        )

@@ -28,10 +28,14 @@ WITH_PATHS: Final = ("add", "delete", "modify", "move", "copy")
     "custom formats",
 )
 def diffs(call: ToolCall) -> Verdict:
+    told: set[str] = set()  # each update may repeat the whole content
     for event, diff in _diffs_of(call):
         if isinstance(diff.get("changes"), list):
             yield EXERCISED
-            yield from _judge_diff(event, diff)
+            for finding in _judge_diff(event, diff):
+                if finding.message not in told:
+                    told.add(finding.message)
+                    yield finding
 
 
 def _diffs_of(call: ToolCall) -> Iterator[tuple[Event, dict[str, Any]]]:
