@@ -399,6 +399,24 @@ class Session:
         first = bisect_right(self.stops, start, key=lambda event: event.seq)
         return Span(self.stops, first, bisect_left(self.stops, end, key=lambda event: event.seq))
 
+    @cached_property
+    def _ends(self) -> list[Event]:
+        return sorted((request.event for request in (*self.closes, *self.deletes)), key=lambda event: event.seq)
+
+    def end_after(self, seq: float) -> Event | None:
+        """The first session/close or session/delete of it after that position."""
+        at = bisect_right(self._ends, seq, key=lambda event: event.seq)
+        return self._ends[at] if at < len(self._ends) else None
+
+    def end_was_before(self, seq: float) -> bool:
+        """Whether it was closed or deleted, by anyone, before that position."""
+        return bool(self._ends) and self._ends[0].seq < seq
+
+    @cached_property
+    def creations(self) -> int:
+        """How many session/new returned its id; more than one where two agents, or two lives of one, count by themselves."""
+        return sum(view.created is not None for view in self.views)
+
     def cancels_between(self, start: float, end: float) -> Sequence[tuple[Connection, Event]]:
         """session/cancel by anyone between two positions, with the connection that sent it."""
         first = bisect_right(self.cancels, start, key=lambda cancel: cancel[1].seq)

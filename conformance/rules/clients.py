@@ -3,7 +3,7 @@ messages')."""
 
 from conformance.conversation import Connection, Conversation, Request, Session, Submission
 from conformance.history import Event
-from conformance.rules.prompt import unreported_at
+from conformance.rules.insertion import unreported_at
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation
 from conformance.wire import request_key
 

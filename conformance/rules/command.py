@@ -7,7 +7,7 @@ from typing import Any
 
 from conformance.conversation import BUSY, Connection, State, Submission, Update
 from conformance.history import Event
-from conformance.rules.prompt import unreported_at
+from conformance.rules.insertion import unreported_at
 from conformance.rules.registry import EXERCISED, MUST, Verdict, not_applicable, rule, violation
 from conformance.rules.state import is_output, quiet_barrier
 

@@ -1,13 +1,16 @@
 """Prompts: what answers session/prompt, when, and under which id (RFD "v2 Prompt Lifecycle", October 2026)."""
 
-from conformance.conversation import Session, Submission, Update, Work
+import json
+
+from conformance.conversation import Message, Session, Submission, Update, Work
 from conformance.history import Event
+from conformance.rules.insertion import in_order, told_since, unreported_at
 from conformance.rules.refusal import why_refusable
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
 BURST = 0.05  # seconds within which two lines may have been swapped by one write queue
 HELD_BACK = 0.25  # seconds between report and response that no write queue explains
-QUIET = 0.5  # seconds of silence in a recording that the suite did not drive
+SLOW = 4  # how much longer both may be while the suite drives several agents on a busy machine
 
 
 @rule(
@@ -53,25 +56,18 @@ def no_success_before_insertion(submission: Submission) -> Verdict:
         return
     earlier = view.work_at(response.seq)
     earlier = earlier if earlier is not None and earlier.seq < submission.seq else None
-    report = submission.report
-    if report is not None:
-        held = held_until(submission, report, earlier) if earlier is not None else None
-        if held is not None:
-            yield violation(
-                "the prompt was answered with success long before its message was inserted",
-                (submission.request.event, "sent while earlier work was open"),
-                (response, "answered with success"),
-                (held, "the work went on, the message was not reported"),
-                (report.event, "its message is reported only now, after that work was over"),
-            )
+    if submission.report is not None:
+        if earlier is not None:
+            yield from _reported_too_late(submission, submission.report, response, earlier)
         return
     if any(request.seq >= submission.seq for request in submission.model_requests):
         return  # the model got it: inserted, and not reported (prompt.insertion-reported)
-    cancel = next((event for event in submission.session.stops_between(response.seq, float("inf"))), None)
     barrier = unreported_at(submission)
-    if barrier is None:
+    if barrier is None or told_since(submission, barrier):
         return
-    if cancel is not None and cancel.seq < barrier.seq and (cancel.message.get("method") == "session/cancel"):
+    cancel = next(iter(submission.session.stops_between(response.seq, barrier.seq)), None)
+    started = next(iter(view.works_after(response.seq)), None)
+    if cancel is not None and (earlier is not None or started is None or started.seq > cancel.seq):
         yield violation(
             "the prompt was answered with success and then dropped by a cancel",
             (submission.request.event, "this prompt"),
@@ -79,7 +75,7 @@ def no_success_before_insertion(submission: Submission) -> Verdict:
             (cancel, "the session is cancelled"),
             (barrier, "and up to here the message was never reported: it had not been inserted"),
         )
-    elif earlier is not None:
+    elif cancel is None and earlier is not None:
         yield violation(
             "the prompt was answered with success while earlier work was open, and its message never appeared",
             (submission.request.event, "sent while earlier work was open"),
@@ -88,48 +84,28 @@ def no_success_before_insertion(submission: Submission) -> Verdict:
         )
 
 
-def held_until(submission: Submission, report: Update, earlier: Work) -> Event | None:
-    """The update that shows that the report was held back until `earlier` was over; None where that is not shown."""
-    response = submission.response
-    if response is None or earlier.ended is None or report.seq < earlier.ended_at:
+def _reported_too_late(submission: Submission, report: Update, response: Event, earlier: Work) -> Verdict:
+    held = _held_until(submission, report, response, earlier)
+    if held is not None:
+        yield violation(
+            "the prompt was answered with success long before its message was inserted",
+            (submission.request.event, "sent while earlier work was open"),
+            (response, "answered with success"),
+            (held, "the work went on, the message was not reported"),
+            (report.event, "its message is reported only now, after that work was over"),
+        )
+
+
+def _held_until(submission: Submission, report: Update, response: Event, earlier: Work) -> Event | None:
+    """The event that shows that the report was held back until `earlier` was over; None where that is not shown."""
+    if earlier.ended is None or report.seq < earlier.ended_at:
         return None
-    between = [u for u in earlier.updates if response.seq < u.seq <= earlier.ended_at]
-    windows = [
-        control
-        for control in submission.request.connection.controls
-        if control.name == "window" and response.seq < control.seq < report.seq and (control.control or {}).get("kind") == "hold"
-    ]
-    if windows and between:
-        return windows[0]
-    if not submission.session.conversation.is_driven and len(between) > 1 and report.event.t - response.t >= 1.0:
+    window = next(submission.request.connection.windows_after(response.seq, "hold"), None)
+    if window is not None and window.seq < earlier.ended_at:
+        return window
+    between = earlier.view.updates_between(response.seq, earlier.ended_at)
+    if not submission.session.conversation.is_driven and between and report.event.t - response.t >= 1.0:
         return between[0].event
-    return None
-
-
-def unreported_at(submission: Submission) -> Event | None:
-    """Where it is certain that the accepted message would have been reported: the idle that ends work begun after the response, or the
-    answer to a barrier request on a quiet connection with no work open. None where the history does not get there."""
-    view, response = submission.view, submission.response
-    if view is None or response is None:
-        return None
-    for work in view.works_after(response.seq):
-        if work.ended is not None:
-            return work.ended.event
-    connection = submission.request.connection
-    windows = [c for c in connection.controls if c.name == "window" and c.seq > response.seq]
-    for window in windows:
-        about = window.control or {}
-        if about.get("session") in (submission.session.id, None) and about.get("began", 0) > response.seq:
-            if view.work_at(window.seq) is None and view.state_at(window.seq) in ("idle", None):
-                return window
-    if submission.session.conversation.is_driven:
-        return None
-    after = response.seq
-    while (barrier := connection.barrier_after(after)) is not None and barrier.response is not None:
-        last = max((event.t for event in connection.agent_events if response.seq <= event.seq < barrier.seq), default=response.t)
-        if barrier.event.t - last >= QUIET and view.work_at(barrier.response.seq) is None:
-            return barrier.response
-        after = barrier.seq
     return None
 
 
@@ -145,27 +121,18 @@ def unreported_at(submission: Submission) -> Event | None:
 )
 def success_without_waiting_for_work(submission: Submission) -> Verdict:
     view, report, response = submission.view, submission.report, submission.response
-    if view is None or report is None or submission.request.failed:
+    if view is None or report is None or submission.request.failed or (submission.message_id is not None and not submission.reports):
         return
     work = view.work_at(report.seq) or next(iter(view.works_after(report.seq)), None)
     if work is None:
         return
-    held = next(
-        (
-            control
-            for control in submission.request.connection.controls
-            if control.name == "window"
-            and (control.control or {}).get("kind") == "hold"
-            and (control.control or {}).get("began", 0) > report.seq
-            and work.holds(control.seq)
-        ),
-        None,
-    )
+    windows = (w for w in submission.request.connection.windows_after(report.seq, "hold") if work.holds(w.seq))
+    held = next((w for w in windows if (w.control or {}).get("session") in (view.id, None)), None)
     if work.ended is None and held is None:
         return
-    if response is not None and response.seq < min(work.ended_at, held.seq if held else float("inf")):
+    if submission.answered_at < min(work.ended_at, held.seq if held is not None else float("inf")):
         yield EXERCISED
-    elif held is not None and (response is None or response.seq > held.seq):
+    elif held is not None and submission.answered_at > held.seq:
         yield violation(
             "the response waited although the message was inserted and the work was held open",
             (submission.request.event, "this prompt"),
@@ -173,19 +140,18 @@ def success_without_waiting_for_work(submission: Submission) -> Verdict:
             (held, "the hold window passes, the prompt is not answered"),
             *([(response, "the answer comes only now")] if response is not None else []),
         )
-    elif work.ended is not None and response is not None and response.seq > work.ended_at:
+    elif work.ended is not None and response is not None:
         proof = (
             (submission.request.event, "this prompt"),
             (report.event, "its message is reported: it is inserted"),
             (work.ended.event, "its work has ended, and the prompt is still not answered"),
             (response, "the answer comes only now"),
         )
-        if response.t - report.event.t >= HELD_BACK or response.t - work.ended.event.t >= BURST:
+        slow = SLOW if submission.session.conversation.is_driven else 1
+        if response.t - report.event.t >= HELD_BACK * slow or response.t - work.ended.event.t >= BURST * slow:
             yield violation("the response waited for the end of the work", *proof)
         else:
             yield warning("the response came after the idle, in one burst with the whole turn", *proof)
-    elif response is not None:
-        yield EXERCISED
 
 
 @rule(
@@ -206,12 +172,11 @@ def rejected_is_error(submission: Submission) -> Verdict:
     if submission.request.failed and (report := submission.report) is not None:
         yield violation(
             "the prompt was refused, and its message reported all the same",
-            *sorted(
-                [(submission.request.event, why), (response, "it is refused"), (report.event, "its message is reported")],
-                key=lambda part: part[0].seq,
-            ),
+            *in_order((submission.request.event, why), (response, "it is refused"), (report.event, "its message is reported")),
         )
     elif submission.request.succeeded and submission.report is None and (barrier := unreported_at(submission)) is not None:
+        if told_since(submission, barrier):
+            return
         yield violation(
             "the prompt was not inserted, and answered with success instead of an error",
             (submission.request.event, why),
@@ -233,16 +198,19 @@ def distinct_message_ids(session: Session) -> Verdict:
     accepted = sorted(session.accepted, key=lambda submission: submission.answered_at)
     if len(accepted) > 1:
         yield EXERCISED
-    first_use: dict[str | None, Submission] = {}
+    first_use: dict[tuple[str, str], Submission] = {}
     for submission in accepted:
-        earlier = first_use.setdefault(submission.message_id, submission)
+        life = submission.request.connection.name if session.creations > 1 else ""
+        earlier = first_use.setdefault((life, submission.message_id or ""), submission)
         if earlier is not submission and earlier.response is not None and submission.response is not None:
             yield violation(
                 f"two submissions were answered with the messageId {submission.message_id!r}",
-                (earlier.request.event, "one submission"),
-                (earlier.response, "gets this id"),
-                (submission.request.event, "another submission"),
-                (submission.response, "gets it again"),
+                *in_order(
+                    (earlier.request.event, "one submission"),
+                    (earlier.response, "gets this id"),
+                    (submission.request.event, "another submission"),
+                    (submission.response, "gets it again"),
+                ),
             )
 
 
@@ -253,24 +221,35 @@ def distinct_message_ids(session: Session) -> Verdict:
     source="rfd 'User message reported to clients'",
     exercised="a success response to session/prompt",
     proof="no such update by the idle that ends a running span begun after the response, or by a barrier request on a quiet connection",
-    never="the update arriving before the response; a report in chunks only; a report with no metadata-only update",
+    never="the update arriving before the response; a report in chunks only; a report with no metadata-only update; a session that is "
+    "closed meanwhile",
 )
 def insertion_reported(submission: Submission) -> Verdict:
     response = submission.response
     if submission.message_id is None or response is None or submission.is_local_command:
         return
     yield EXERCISED
-    if submission.reports or submission.marked_elsewhere or why_refusable(submission) is not None:
+    late = unreported_at(submission)
+    if late is None or submission.marked_elsewhere or why_refusable(submission) is not None or _has_a_used_id(submission):
         return
-    if any(True for _ in no_success_before_insertion_findings(submission)):
+    if told_since(submission, late) or any(True for _ in no_success_before_insertion_findings(submission)):
         return
-    if (barrier := unreported_at(submission)) is not None:
-        yield violation(
-            f"the inserted message {submission.message_id!r} was never reported",
-            (submission.request.event, "this prompt"),
-            (response, "is answered with success: its message is inserted under this id"),
-            (barrier, "by now it would have been reported, and was not"),
-        )
+    proof = (
+        (submission.request.event, "this prompt"),
+        (response, "is answered with success: its message is inserted under this id"),
+        (late, "by now it would have been reported, and was not"),
+    )
+    if submission.reports:
+        told = (submission.reports[0].event, "it is reported only now")
+        yield warning(f"the inserted message {submission.message_id!r} was reported late", *proof, told)
+    else:
+        yield violation(f"the inserted message {submission.message_id!r} was never reported", *proof)
+
+
+def _has_a_used_id(submission: Submission) -> bool:
+    """Whether its id had been another message's before: prompt.distinct-message-ids and prompt.retry-is-a-new-message are about that."""
+    known = min((message.first.seq for message in submission.own_messages), default=submission.seq)
+    return known < submission.seq or submission.session.accepted_as.get(submission.message_id or "") is not submission
 
 
 def no_success_before_insertion_findings(submission: Submission) -> Verdict:
@@ -293,18 +272,29 @@ def one_id_for_all_updates(submission: Submission) -> Verdict:
         return
     if submission.reports or submission.marked:
         yield EXERCISED
-    if (other := submission.marked_elsewhere) is not None:
-        yield violation(
-            f"the response names {submission.message_id!r}, the message is reported as {other.id!r}",
-            *sorted(
-                [
-                    (submission.request.event, "this prompt"),
-                    (response, f"is answered with the id {submission.message_id!r}"),
-                    (other.live[0].event, f"its text is reported under the id {other.id!r}"),
-                ],
-                key=lambda part: part[0].seq,
-            ),
-        )
+    other = submission.marked_elsewhere or _second_message(submission)
+    if other is None:
+        return
+    message = f"the response names {submission.message_id!r}, the message is reported as {other.id!r}"
+    late = unreported_at(submission)
+    is_certain = submission.has_own_nonce or (late is not None and other is submission.marked_elsewhere)
+    proof = in_order(
+        (submission.request.event, "this prompt"),
+        (response, f"is answered with the id {submission.message_id!r}"),
+        (other.live[0].event, f"its text is reported under the id {other.id!r}"),
+        (late, "and by now it would have been reported under its own") if late is not None and not submission.has_own_nonce else None,
+    )
+    if is_certain:
+        yield violation(message, *proof)
+    else:
+        yield warning(f"{message}, if no other client sent the same text", *proof)
+
+
+def _second_message(submission: Submission) -> Message | None:
+    """A message under another id on its own connection that is the whole submission once more."""
+    here = submission.request.connection
+    others = (m for m in submission.marked if m.id != submission.message_id and m.view.connection is here)
+    return next((message for message in others if submission.is_whole(message)), None)
 
 
 @rule(
@@ -341,23 +331,32 @@ def one_submission_one_message(submission: Submission) -> Verdict:
     never="the first submission present, absent, or present twice in replay",
 )
 def retry_is_a_new_message(session: Session) -> Verdict:
-    lost = [s for s in session.submissions if s.response is None and s.request.connection.ended is not None]
-    for again in session.accepted:
-        first = next((s for s in lost if s.seq < again.seq and s.blocks == again.blocks), None)
-        if first is None or again.response is None or again.message_id is None:
+    lost: dict[str, Submission] = {}
+    for again in session.submissions:
+        content = json.dumps(again.blocks, sort_keys=True, default=str)
+        first = lost.get(content)
+        if again.response is None:
+            lost.setdefault(content, again)
+        if first is None or again.response is None or again.message_id is None or not _was_lost(first, again):
             continue
         yield EXERCISED
         known = session.first_update_of("user", again.message_id)
         if known is not None and known.seq < again.seq:
             yield violation(
                 f"the prompt that was sent again got the id {again.message_id!r} of a message that was there before it",
-                *sorted(
-                    [
-                        (first.request.event, "this prompt's response was lost"),
-                        (known.event, f"the message {again.message_id!r} is reported"),
-                        (again.request.event, "the same content is submitted again: a new submission"),
-                        (again.response, "and it is given the id of that earlier message"),
-                    ],
-                    key=lambda part: part[0].seq,
+                *in_order(
+                    (first.request.event, "this prompt's response was lost"),
+                    (known.event, f"the message {again.message_id!r} is reported"),
+                    (again.request.event, "the same content is submitted again: a new submission"),
+                    (again.response, "and it is given the id of that earlier message"),
                 ),
             )
+
+
+def _was_lost(first: Submission, again: Submission) -> bool:
+    """Whether the first one's response can no longer come: its connection has ended or, in a foreign recording, another is used."""
+    connection = first.request.connection
+    if connection.ended is not None:
+        return connection.ended_at < again.seq
+    is_elsewhere = again.request.connection is not connection
+    return is_elsewhere and not again.session.conversation.is_driven and connection.last_sign_after(again.seq) is None

@@ -4,11 +4,16 @@ import base64
 import binascii
 from typing import Any, Final
 
-from conformance.conversation import Message, Submission, View
+from conformance.conversation import Message, Session, Submission, View
+from conformance.rules.insertion import in_order
 from conformance.rules.refusal import ADVERTISED_BY, BASELINE, block_types, is_supported, unsupported_types, why_refusable
-from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation
+from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
 INVALID_PARAMS: Final = -32602
+NOT_ITS_FAULT: Final = (-32000, -32002, -32800)
+"""Errors that say nothing of the content: authentication required, session not found, cancelled."""
+MAGIC: Final = {"image/png": "iVBORw0KGgo", "image/jpeg": "/9j/", "image/gif": "R0lGOD"}
+"""How the base64 of an image of that type begins."""
 CONSOLIDATED: Final = 40  # characters from which a repeated whole text is no coincidence
 
 
@@ -89,19 +94,9 @@ def no_consolidating_chunk(message: Message) -> Verdict:
         yield EXERCISED
 
 
-def _accepted_text_on_its_connection(submission: Submission) -> Submission | None:
-    """Another prompt of nothing but text that was accepted on the same connection."""
-    return next(
-        (
-            other
-            for session in submission.session.conversation.sessions.values()
-            for other in session.submissions
-            if other.request.connection is submission.request.connection
-            and other.request.succeeded
-            and set(block_types(other)) == {"text"}
-        ),
-        None,
-    )
+def _refused_link(submission: Submission) -> bool:
+    types = block_types(submission)
+    return "resource_link" in types and set(types) <= set(BASELINE)
 
 
 @rule(
@@ -110,30 +105,39 @@ def _accepted_text_on_its_connection(submission: Submission) -> Submission | Non
     says="text and resource_link blocks are accepted by every agent with sessions.",
     source="schema PromptRequest",
     exercised="a prompt of text and resource_link",
-    proof="an error for such a prompt while text alone is accepted",
+    proof="-32602 for such a prompt while text alone is accepted in the same session; another error where text is accepted before and "
+    "after it",
+    never="a prompt that was refused while work was open, or that was cancelled",
 )
-def baseline_content(submission: Submission) -> Verdict:
-    types = block_types(submission)
-    if "resource_link" not in types or not set(types) <= set(BASELINE) or submission.response is None:
-        return
-    if submission.request.succeeded:
-        yield EXERCISED
-        return
-    accepted = _accepted_text_on_its_connection(submission)
-    if accepted is None or accepted.response is None or submission.cancels or why_refusable(submission) is not None:
-        return
-    yield violation(
-        f"a resource_link in a prompt was refused with {submission.request.error_code}",
-        *sorted(
-            [
-                (accepted.request.event, "a prompt of text alone"),
-                (accepted.response, "is accepted"),
-                (submission.request.event, "a prompt with a resource_link, which every agent takes"),
-                (submission.response, "is refused"),
-            ],
-            key=lambda part: part[0].seq,
-        ),
-    )
+def baseline_content(session: Session) -> Verdict:
+    with_link = [s for s in session.submissions if _refused_link(s) and s.response is not None]
+    texts = [s for s in session.submissions if s.request.succeeded and set(block_types(s)) == {"text"}]
+    for submission in with_link:
+        if submission.request.succeeded:
+            yield EXERCISED
+            continue
+        here = [s for s in (texts[:1] + texts[-1:]) if s.request.connection is submission.request.connection]
+        around = any(s.seq < submission.seq for s in here) and any(s.seq > submission.seq for s in here)
+        code = submission.request.error_code
+        if not here or code in NOT_ITS_FAULT or (code != INVALID_PARAMS and not around) or _may_be_refused(submission):
+            continue
+        accepted = here[0]
+        if accepted.response is not None and submission.response is not None:
+            yield violation(
+                f"a resource_link in a prompt was refused with {code}",
+                *in_order(
+                    (accepted.request.event, "a prompt of text alone"),
+                    (accepted.response, "is accepted"),
+                    (submission.request.event, "a prompt with a resource_link, which every agent takes"),
+                    (submission.response, "is refused"),
+                ),
+            )
+
+
+def _may_be_refused(submission: Submission) -> bool:
+    """Whether it was cancelled, is wrong in itself, or came while work was open, when an agent may refuse whatever it is sent."""
+    is_busy = submission.view is not None and submission.view.work_at(submission.seq) is not None
+    return is_busy or bool(submission.cancels) or why_refusable(submission) is not None
 
 
 @rule(
@@ -151,16 +155,18 @@ def unsupported_block_rejected(submission: Submission) -> Verdict:
     if not types or response is None or submission.session.id not in submission.request.connection.known_sessions:
         return
     yield EXERCISED
-    if submission.cancels:
+    if submission.cancels or submission.session.end_was_before(submission.seq):
         return
     advertised = submission.request.connection.initialized
     proof = [(advertised.response, "what the agent advertises")] if advertised is not None and advertised.response else []
     proof.append((submission.request.event, f"a prompt with a block of type {types[0]!r}, which it does not"))
     if submission.request.succeeded:
         yield violation(f"a block of type {types[0]!r} was accepted unadvertised", *proof, (response, "is accepted"))
-    elif submission.request.error_code not in (INVALID_PARAMS, -32000):
+    elif submission.request.error_code not in (INVALID_PARAMS, *NOT_ITS_FAULT):
         code = submission.request.error_code
-        yield violation(f"it was refused with {code}, not with -32602", *proof, (response, f"is refused with {code}"))
+        is_busy = submission.view is not None and submission.view.work_at(submission.seq) is not None
+        tell = warning if is_busy else violation  # an agent at work may refuse every prompt
+        yield tell(f"it was refused with {code}, not with -32602", *proof, (response, f"is refused with {code}"))
 
 
 @rule(
@@ -170,6 +176,7 @@ def unsupported_block_rejected(submission: Submission) -> Verdict:
     source="schema PromptCapabilities",
     exercised="a prompt with a valid block of an advertised type",
     proof="-32602 for it",
+    never="data that may not be what its type says, in a recording of others: a warning",
 )
 def advertised_block_accepted(submission: Submission) -> Verdict:
     connection = submission.request.connection
@@ -182,12 +189,23 @@ def advertised_block_accepted(submission: Submission) -> Verdict:
     if submission.request.error_code != INVALID_PARAMS or why_refusable(submission) is not None or not _is_sound(submission.blocks):
         return
     told = connection.initialized
-    yield violation(
+    tell = violation if connection.conversation.is_driven or _is_surely_valid(submission.blocks) else warning
+    yield tell(
         f"a block of the advertised type {advertised[0]!r} was refused with -32602",
         *([(told.response, "the agent advertises it")] if told is not None and told.response is not None else []),
         (submission.request.event, f"a prompt with a valid {advertised[0]} block"),
         (submission.response, "is refused as invalid"),
     )
+
+
+def _is_surely_valid(blocks: list[Any]) -> bool:
+    """Whether images are of a common type and are what they say, by their first bytes; audio is never sure."""
+    for block in blocks:
+        if isinstance(block, dict) and block.get("type") in ("image", "audio"):
+            start = MAGIC.get(str(block.get("mimeType")))
+            if start is None or not str(block.get("data")).startswith(start):
+                return False
+    return True
 
 
 def _is_sound(blocks: list[Any]) -> bool:

@@ -1,9 +1,10 @@
 """Prompts: failures after insertion are told by an idle with the stop reason `error`, never by the response."""
 
+from bisect import bisect_left
+from itertools import takewhile
 from typing import Any
 
 from conformance.conversation import (
-    FINAL_STATUSES,
     KNOWN_STOP_REASONS,
     ModelRequest,
     State,
@@ -11,8 +12,10 @@ from conformance.conversation import (
     View,
     Work,
 )
+from conformance.conversation.span import Span
+from conformance.rules.insertion import in_order
 from conformance.rules.refusal import why_refusable
-from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation
+from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
 
 @rule(
@@ -38,13 +41,10 @@ def no_error_after_insertion(submission: Submission) -> Verdict:
         return
     yield violation(
         "a prompt whose message is in the conversation was answered with an error",
-        *sorted(
-            [
-                (submission.request.event, "a valid prompt"),
-                (report.event, "its message is reported: it is inserted"),
-                (response, f"the prompt is answered with an error ({submission.request.error_code})"),
-            ],
-            key=lambda part: part[0].seq,
+        *in_order(
+            (submission.request.event, "a valid prompt"),
+            (report.event, "its message is reported: it is inserted"),
+            (response, f"the prompt is answered with an error ({submission.request.error_code})"),
         ),
     )
 
@@ -56,7 +56,7 @@ def no_error_after_insertion(submission: Submission) -> Verdict:
     source="rfd 'Report failures after insertion', schema IdleStateUpdate",
     exercised="work whose every model request failed after the message was inserted, and that ended",
     proof="the work ends with another known stop reason, or no idle arrives within the patience after the last failure while the agent lives",
-    never="a retry that succeeds; a refusal or limit that the model reported; a process that exits",
+    never="a retry that succeeds; a refusal or limit that the model reported; no stop reason at all: a warning; a process that exits",
 )
 def failure_ends_idle_error(submission: Submission) -> Verdict:
     requests, view, report = submission.model_requests, submission.view, submission.report
@@ -76,9 +76,11 @@ def failure_ends_idle_error(submission: Submission) -> Verdict:
         if work.ended_at < last.answered.seq or submission.session.stops_between(work.seq, work.ended_at):
             return
         yield EXERCISED
-        if work.stop_reason != "error" and (work.stop_reason is None or work.stop_reason in KNOWN_STOP_REASONS):
+        if work.stop_reason is None:
+            yield warning("the failed work ended without a stop reason", *proof, (work.ended.event, "the work ends, nothing says why"))
+        elif work.stop_reason != "error" and work.stop_reason in KNOWN_STOP_REASONS:
             yield violation(
-                f"the failed work ended with {work.stop_reason or 'no stop reason'} instead of error",
+                f"the failed work ended with {work.stop_reason} instead of error",
                 *proof,
                 (work.ended.event, f"the work ends with {work.stop_reason!r}"),
             )
@@ -95,9 +97,11 @@ def _how(request: ModelRequest) -> str:
 def _is_its_only_cause(work: Work, submission: Submission) -> bool:
     """Whether no other prompt than this one had the model's answer within the work."""
     group = next((request.group for request in submission.model_requests), None)
+    asked = submission.session.conversation.model_requests
+    within = Span(asked, bisect_left(asked, work.seq, key=lambda request: request.seq))
     return not any(
-        work.holds(request.seq) and not request.is_side and request.nonce != submission.nonce and request.group in (group, None)
-        for request in submission.session.conversation.model_requests
+        not request.is_side and request.nonce != submission.nonce and request.group in (group, None)
+        for request in takewhile(lambda request: work.holds(request.seq), within)
     )
 
 
@@ -123,7 +127,8 @@ def error_object_shape(view: View) -> Verdict:
 
 def _is_error_object(error: Any) -> bool:
     code = error.get("code") if isinstance(error, dict) else None
-    return isinstance(code, int) and not isinstance(code, bool) and isinstance(error.get("message"), str)
+    is_whole = (isinstance(code, int) and not isinstance(code, bool)) or (isinstance(code, float) and code.is_integer())
+    return is_whole and isinstance(error.get("message"), str)
 
 
 @rule(
@@ -170,14 +175,16 @@ def error_only_on_error_stop(view: View) -> Verdict:
 def tool_calls_finished_before_error_idle(work: Work) -> Verdict:
     if work.ended is None or work.stop_reason != "error":
         return
-    listed = [item.get("toolCallId") for item in work.ended.background or [] if isinstance(item, dict)]
-    ids = {update.body.get("toolCallId") for update in work.updates if update.kind == "tool_call_update"}
-    for call in [call for identifier in ids if (call := work.view.tool_calls.get(str(identifier))) is not None]:
-        if not call.steps or not work.holds(call.first.update.seq) or call.id in listed:
+    background = [item for item in work.ended.background or [] if isinstance(item, dict)]
+    listed = {item.get("toolCallId") for item in background}
+    has_terminals = any(item.get("type") == "terminal" for item in background)  # a process stands for its tool call
+    named = dict.fromkeys(str(u.body.get("toolCallId")) for u in work.updates if u.kind == "tool_call_update")
+    for call in [call for identifier in named if (call := work.view.tool_calls.get(identifier)) is not None]:
+        if not call.steps or not work.holds(call.first.update.seq) or call.id in listed or has_terminals:
             continue
         yield EXERCISED
         status = call.status_at(work.ended_at)
-        if status not in FINAL_STATUSES and not str(status).startswith("_"):
+        if status in ("pending", "in_progress"):
             yield violation(
                 f"the tool call {call.id!r} was left {status}",
                 (call.first.update.event, "the tool call of this work"),

@@ -1,0 +1,55 @@
+"""Whether, and until when, the message of an accepted prompt was owed: what several rules about prompts build on."""
+
+from conformance.conversation import Submission, View
+from conformance.history import Event
+
+Part = tuple[Event, str]
+
+
+def in_order(*parts: Part | None) -> list[Part]:
+    """The parts of a proof in the order of their events; None is left out."""
+    return sorted((part for part in parts if part is not None), key=lambda part: part[0].seq)
+
+
+def told_since(submission: Submission, barrier: Event) -> bool:
+    """Whether any line before the barrier, also one that counts as a replay, told of the message."""
+    return any(submission.seq < update.seq < barrier.seq for message in submission.own_messages for update in message.updates)
+
+
+def unreported_at(submission: Submission) -> Event | None:
+    """Where it is certain that the accepted message would have been reported: the idle that ends its work, or a barrier request on a
+    quiet connection with no work open. None where the history does not get there, or the session is closed before."""
+    view, response = submission.view, submission.response
+    if view is None or response is None:
+        return None
+    shown = _its_idle(submission, view, response) or _quiet_after(submission, view, response)
+    end = submission.session.end_after(response.seq)
+    return shown if end is None or (shown is not None and shown.seq < end.seq) else None
+
+
+def _its_idle(submission: Submission, view: View, response: Event) -> Event | None:
+    """The idle of the work that began after the response, or after the prompt where no other prompt can be its cause."""
+    for work in view.works_after(response.seq):
+        return work.ended.event if work.ended is not None else None
+    work_then = view.work_at(response.seq)
+    if work_then is None or work_then.ended is None or work_then.seq < submission.seq:
+        return None
+    before = submission.session.submission_before(submission.seq)
+    is_alone = before is None or before.answered_at < submission.seq
+    is_alone = is_alone and not submission.session.submissions_between(submission.seq, work_then.ended_at)
+    has_output = any(u.kind.startswith("agent_") for u in view.updates_between(response.seq, work_then.ended_at))
+    return work_then.ended.event if is_alone and has_output else None
+
+
+def _quiet_after(submission: Submission, view: View, response: Event) -> Event | None:
+    """The suite's quiet window, or a foreign barrier on a quiet line, after the response and the work that was open then."""
+    connection = submission.request.connection
+    work = view.work_at(response.seq)
+    since = work.ended_at if work is not None else response.seq
+    shown: Event | None = None
+    if submission.session.conversation.is_driven:
+        windows = (w for w in connection.windows_after(since) if (w.control or {}).get("session") in (submission.session.id, None))
+        shown = next(windows, None)
+    elif (barrier := connection.quiet_barrier_after(since)) is not None:
+        shown = barrier.response
+    return shown if shown is not None and view.state_at(shown.seq) in ("idle", None) else None
