@@ -58,7 +58,12 @@ class Lazy(click.Group):
         return super().resolve_command(context, arguments)
 
 
-@click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+COMPLETION: Final = (
+    'Completion in bash: eval "$(_ACP_CONFORMANCE_COMPLETE=bash_source acp-conformance)"; also zsh, fish.'
+)
+
+
+@click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]}, epilog=COMPLETION)
 @click.version_option(__version__, prog_name="acp-conformance")
 def program() -> None:
     """Does this peer keep the rules of the Agent Client Protocol, version 2?

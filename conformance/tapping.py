@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Final
 
@@ -89,7 +90,8 @@ class Tap:
             envelopes = reader.feed(chunk) if chunk is not None else [last] if last is not None else []
             with self._lock:
                 for envelope in envelopes:
-                    self._recorder.wire(EDITOR, direction, envelope)
+                    written = self._recorder.wire(EDITOR, direction, envelope)
+                    self._recorder.history.events[-1] = replace(written, envelope=None)  # an editor may run for days
         except Exception as error:  # whatever it is, the editor's work goes on
             self._give_up(str(error))
 

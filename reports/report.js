@@ -285,7 +285,8 @@
       ...result.findings.slice(0, 20).map((found) => finding(result, found)),
       result.findings.length + result.omitted > 20
         ? el("p.dim", {}, `and ${result.findings.length + result.omitted - 20} more: see report.json`) : null,
-      result.scenarios.length ? el("p.dim", {}, `exercised in: ${result.scenarios.join(", ")}`) : null));
+      result.scenarios.length ? folded(`exercised in ${plural(result.scenarios.length, "scenario")}`,
+        () => el("p.dim", {}, result.scenarios.join(", "))) : null));
     return details;
   }
 
@@ -332,8 +333,29 @@
       el("div.top", {}, el("h1", {}, "ACP conformance"), el("span.verdict." + STYLES[report.verdict], {}, report.verdict),
         el("button", { type: "button", onclick: theme }, "light / dark")),
       bar(), el("p", {}, el("strong", {}, words("must")), `; ${words("should")}`),
-      ...report.problems.map((problem) => el("p.problem", {}, problem)),
+      ...report.problems.map((problem) => el("p.problem", {}, problem)), toMend(),
       el("dl.facts", {}, ...facts.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])));
+  }
+
+  function toMend() {
+    const rank = (each) => [each.party !== report.party, each.status !== "fail", each.level !== "must"].map(Number).join("");
+    const rules = report.rules.filter((each) => each.status === "fail" || each.status === "broken" || each.status === "warn")
+      .sort((a, b) => rank(a) < rank(b) ? -1 : rank(a) > rank(b) ? 1 : 0);
+    if (!rules.length) return null;
+    return el("ul.mend", { "aria-label": "what to look at" }, ...rules.map((each) => el("li", {},
+      el("button", { type: "button", onclick: () => show(each.id) },
+        el("span.mark." + each.status, {}, WORDS[each.status]), " ", el("span.mono", {}, each.id)),
+      el("span", {}, ` ${each.level}: ${each.findings.length ? each.findings[0].message : each.reason.split("\n")[0]}`))));
+  }
+
+  function show(id) {
+    const details = document.getElementById("rule-" + id);
+    if (details.hidden) document.querySelectorAll(".filter .chip").forEach((chip) => {
+      if (chip.getAttribute("aria-pressed") !== "true") chip.click();
+    });
+    details.open = true;
+    details.scrollIntoView({ block: "start" });
+    details.firstChild.focus();
   }
 
   function theme() {

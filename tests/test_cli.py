@@ -78,6 +78,16 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
+def test_shells_can_complete_commands_and_options() -> None:
+    env = {**os.environ, "_ACP_CONFORMANCE_COMPLETE": "bash_complete"}
+    for words, index, wanted in (("acp-conformance ru", "1", "run"), ("acp-conformance run --bas", "2", "--baseline")):
+        env |= {"COMP_WORDS": words, "COMP_CWORD": index}
+        done = subprocess.run(
+            [sys.executable, "-m", "conformance"], capture_output=True, text=True, check=False, env=env
+        )
+        assert f"plain,{wanted}" in done.stdout
+
+
 def test_the_version_is_printed(run: Console) -> None:
     from conformance import __version__
 
@@ -461,6 +471,24 @@ def test_tap_passes_every_byte_and_judges_at_the_end(tmp_path: Path) -> None:
     report = read_report(tmp_path / "tap")
     assert report.rule("wire.only-messages-on-stdout").status == "fail"
     assert b"nonconformant" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="editors end processes in another way there")
+def test_an_editor_that_terminates_the_tap_ends_the_agent_and_gets_the_report(tmp_path: Path) -> None:
+    agent = "import os, sys; print(os.getpid(), flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-m", "conformance", "tap", "-q", "--", sys.executable, "-c", agent],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as tap:
+        pid = int(tap.stdout.readline())
+        tap.terminate()
+        assert tap.wait(30) == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert read_report(tmp_path / "acp-tap").verdict == "nonconformant"
 
 
 def test_tap_says_when_the_agent_cannot_be_started(run: Console) -> None:

@@ -47,7 +47,7 @@ def browser() -> Iterator[Any]:
 def opened(browser: Any, report: Any, folder: Path) -> Any:
     write_views(report, folder, ["html"])
     browser.get((folder / "report.html").as_uri())
-    browser.find_element("css selector", "#report header")
+    browser.find_element("css selector", ".row .label")  # the first failure's diagram is drawn with the next frame
     return browser
 
 
@@ -110,6 +110,16 @@ def test_the_diagram_is_walked_with_the_keyboard(browser: Any, tmp_path: Path) -
     selected = browser.find_element("css selector", ".row[aria-selected=true]")
     assert selected.find_element("css selector", ".label").text == '#3 error -32000 "no credit"'
     assert scroller.get_attribute("aria-activedescendant") == selected.get_attribute("id")
+
+
+def test_what_to_mend_is_listed_first_and_leads_to_the_rule(browser: Any, tmp_path: Path) -> None:
+    opened(browser, example_report(tmp_path), tmp_path)
+    buttons = all_of(browser, ".mend button")
+    ids = ["prompt.no-error-after-insertion", "wire.silent", "state.paired"]
+    assert [button.text.split()[-1] for button in buttons] == ids
+    buttons[2].click()
+    assert browser.find_element("css selector", "details[open] .finding").is_displayed()
+    assert browser.execute_script("return document.getElementById('rule-state.paired').open")
 
 
 def test_filter_and_search_narrow_the_rules(browser: Any, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`acp-conformance tap`: stands between an editor and its agent. The wire passes unchanged, byte for byte; the judging
 waits for the end."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def command(folder: Path, quiet: bool, command_: tuple[str, ...]) -> int:
     """
     from conformance.tapping import Tap
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # how editors end their agents: still judge
     tap = Tap(command_, folder)
     status = tap.run(sys.stdin.buffer, sys.stdout.buffer)
     if tap.transcript is None:
