@@ -160,7 +160,7 @@ class Choice:
     more: str | None = None
 
     def fits(self, node: Node) -> bool:
-        return node.kind == "scalar"
+        return node.kind == "scalar" and isinstance(node.value, str)
 
     def read(self, node: Node, reading: Reading) -> Any:
         if node.kind == "scalar" and is_name(node.value):
