@@ -199,6 +199,7 @@ def test_an_agent_that_reads_nothing_does_not_hold_us() -> None:
     [
         ("while True: print('[' + 'x' * 1000)", Limits(max_output=200_000), "max-output"),
         ("while True: print('[]')", Limits(max_events=500), "max-events"),
+        ("print('[' + '[],' * 1_000_000)", Limits(max_values=100_000), "max-values"),
         ("x = bytearray(80_000_000)\ninput()", Limits(max_memory=60_000_000, watch_interval=0.05), "max-memory"),
         (
             "import subprocess, sys\nfor _ in range(9): subprocess.Popen([sys.executable, '-c', 'input()'])\ninput()",
@@ -206,7 +207,7 @@ def test_an_agent_that_reads_nothing_does_not_hold_us() -> None:
             "max-processes",
         ),
     ],
-    ids=["bytes", "lines", "memory", "processes"],
+    ids=["bytes", "lines", "values", "memory", "processes"],
 )
 def test_a_limit_ends_the_agent_and_is_told(code: str, limits: Limits, limit: str) -> None:
     async def scene(recorder: Recorder) -> None:

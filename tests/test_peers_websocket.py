@@ -176,13 +176,18 @@ def test_a_server_that_reads_nothing_and_never_says_goodbye_does_not_hold_us() -
 
 @pytest.mark.parametrize(
     ("limits", "limit"),
-    [({"max_line": 1000}, "max-line"), ({"max_output": 10_000}, "max-output"), ({"max_events": 5}, "max-events")],
+    [
+        ({"max_line": 1000}, "max-line"),
+        ({"max_output": 10_000}, "max-output"),
+        ({"max_events": 5}, "max-events"),
+        ({"max_values": 5}, "max-values"),
+    ],
 )
 def test_a_limit_ends_the_connection_and_is_told(limits: dict[str, int], limit: str) -> None:
     async def talks(connection: ServerConnection) -> None:
         size = 900
         while True:
-            await connection.send('"' + "x" * size + '"')
+            await connection.send('["' + "x" * size + '"]')
             size += 20
             await asyncio.sleep(0)
 

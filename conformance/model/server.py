@@ -26,6 +26,9 @@ from conformance.wire import parse
 MAX_REQUESTS: Final = 5_000
 """Of one run; an agent that asks more often gets 429 and no event."""
 
+_TURNS_OF_A_PIPE: Final = 4
+"""Turns of the event loop from bytes in a pipe to the event: what an agent wrote before it asked is recorded first."""
+
 _DIALECTS: Final = {"/responses": RESPONSES, "/chat/completions": CHAT, "/messages": MESSAGES}
 _TITLE: Final = "A conversation"
 
@@ -162,6 +165,8 @@ class ScriptedModel:
         except ValueError as error:
             await _json(connection, 400, dialect.error(400, f"The request cannot be read: {error}."))
             return
+        for _ in range(_TURNS_OF_A_PIPE):
+            await asyncio.sleep(0)
         number = self._number + len(self._requests) + 1
         if len(self._requests) >= MAX_REQUESTS:
             await _json(connection, 429, dialect.error(429, "The scripted model was asked too often."))

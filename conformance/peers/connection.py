@@ -42,6 +42,8 @@ class Connection(ABC):
         self._recorder = recorder
         self._listeners: list[Callable[[Event], None]] = []
         self._lines_received = 0
+        self._bytes_received = 0
+        self._values_received = 0
         self._is_reading = True
         self._control(controls.STARTED, transport=self.transport, restart_of=restart_of)
 
@@ -116,6 +118,17 @@ class Connection(ABC):
     @abstractmethod
     def _overrun(self) -> None:
         """A limit was reached and is on record: nothing more is read, the peer is ended."""
+
+    def _admit(self, data: bytes) -> bool:
+        """Whether `data`, just received, may be parsed; where it passes a limit, that is told and the peer ended."""
+        limits = self.limits
+        self._bytes_received += len(data)
+        self._values_received += data.count(b",") + data.count(b"[") + data.count(b"{")
+        if self._values_received > limits.max_values:
+            self._limit("max-values", limits.max_values)
+        elif self._bytes_received > limits.max_output:
+            self._limit("max-output", limits.max_output)
+        return self._is_reading
 
     def _receive(self, envelope: Envelope) -> None:
         if not self._is_reading:

@@ -42,6 +42,7 @@ def limits_of(profile: Profile) -> Limits:
         max_line=limits.max_line,
         max_output=limits.max_output,
         max_events=limits.max_events,
+        max_values=limits.max_values,
         max_memory=limits.max_memory,
         max_processes=limits.max_processes,
         startup_timeout=profile.agent.startup_timeout,

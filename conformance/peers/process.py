@@ -16,6 +16,7 @@ from conformance.peers.limits import Limits
 from conformance.wire import LineReader
 
 _SLICE: Final = 16 * 1024  # bytes between two breaths of the event loop: a chunk of empty lines is thousands of events
+_LINES: Final = 200  # lines between two breaths
 
 
 async def start_process(
@@ -135,16 +136,14 @@ class ProcessConnection(Connection):
 
     async def _read(self) -> None:
         lines = LineReader(self.limits.max_line)
-        received = 0
-        while (chunk := await self.process.take()) is not None:
-            received += len(chunk)
+        while (chunk := await self.process.take()) is not None and self._admit(chunk):
             for start in range(0, len(chunk), _SLICE):
-                for envelope in lines.feed(chunk[start : start + _SLICE]):
+                for number, envelope in enumerate(lines.feed(chunk[start : start + _SLICE]), 1):
                     self._receive(envelope)
+                    if number % _LINES == 0:
+                        await asyncio.sleep(0)
                 if len(chunk) > _SLICE:
                     await asyncio.sleep(0)
-            if received > self.limits.max_output:
-                self._limit("max-output", self.limits.max_output)
         if (last := lines.end()) is not None:
             self._receive(last)
 

@@ -140,7 +140,7 @@ class WebSocketConnection(Connection):
     async def _read(self) -> None:
         from websockets.exceptions import ConnectionClosed
 
-        received = frames = 0
+        frames = 0
         while self._is_reading:
             try:
                 message = await self._socket.recv(decode=False)
@@ -149,11 +149,10 @@ class WebSocketConnection(Connection):
                     self._limit("max-line", self.limits.max_line, ends=False)
                 return
             data = bytes(message) if not isinstance(message, str) else message.encode()
+            if not self._admit(data):
+                return
             self._receive(read_envelope(data))
-            received += len(data)
             frames += 1
-            if received > self.limits.max_output:
-                self._limit("max-output", self.limits.max_output)
             if frames % _BREATH == 0:
                 await asyncio.sleep(0)
 

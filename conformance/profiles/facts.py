@@ -77,6 +77,7 @@ class ProfileLimits:
     max_line: int = 16 * 1024 * 1024
     max_output: int = 128 * 1024 * 1024
     max_events: int = 50_000
+    max_values: int = 2_000_000
     max_memory: int | None = 4 * 1024 * 1024 * 1024
     max_processes: int | None = 256
 

@@ -275,6 +275,7 @@ _SECTIONS: Final[Mapping[str, _Check]] = {
             "max-line": _size,
             "max-output": _size,
             "max-events": _count,
+            "max-values": _count,
             "max-memory": _or_none(_size),
             "max-processes": _or_none(_count),
         }
