@@ -469,6 +469,16 @@ class Session:
         return {p.tool_call_id for p in permissions if p.tool_call_id is not None and (p.is_approved or p.answer is None)}
 
     @cached_property
+    def stop_reasons(self) -> dict[str, dict[View, int]]:
+        """Stop reason -> where each connection was first told of it."""
+        found: dict[str, dict[View, int]] = {}
+        for view in self.views:
+            for state in view.states:
+                if state.stop_reason is not None:
+                    found.setdefault(state.stop_reason, {}).setdefault(view, state.seq)
+        return found
+
+    @cached_property
     def user_messages(self) -> list[Message]:
         return [message for view in self.views for (kind, _), message in view.messages.items() if kind == "user"]
 

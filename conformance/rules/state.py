@@ -1,22 +1,23 @@
 """The session's state: running when foreground work starts, idle when it ends, requires_action in between (schema StateUpdate)."""
 
-from collections.abc import Iterable
+from collections import deque
+from itertools import zip_longest
 
-from conformance.conversation import BUSY, STANDARD_STATES, Request, State, Submission, Update, View, Work
+from conformance.conversation import BUSY, STANDARD_STATES, Permission, Request, State, Update, View, Work
 from conformance.history import Event
+from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
+BURST = 0.05  # seconds within which two lines may have been swapped by one write queue
+LONG_SILENCE = 45.0  # seconds for which hardly a model thinks without a word, after it has written an answer
+ASIDE = ("usage_update", "session_info_update", "available_commands_update", "config_option_update", "notice")
+"""Updates that say nothing of the work."""
 OUTPUT = ("agent_message", "agent_message_chunk", "agent_thought", "agent_thought_chunk")
 """Updates that only foreground work of the agent writes; tool calls and terminals may be background."""
 
 
 def is_output(update: Update) -> bool:
     return update.kind in OUTPUT and not update.view.is_replayed(update)
-
-
-def submissions_between(view: View, start: float, end: float) -> list[Submission]:
-    """Prompts to the session, by anyone, that were pending or sent between two positions, refused ones left out."""
-    return [s for s in view.session.submissions if s.seq < end and s.answered_at > start and not s.request.failed]
 
 
 @rule(
@@ -48,84 +49,88 @@ def running_when_work_starts(view: View) -> Verdict:
 
 
 def _is_snapshot(view: View, state: State, reasons: dict[str, State]) -> bool:
-    """Whether this idle only repeats a stop reason that was told before, here or on another connection."""
-    if state.stop_reason is None or state.stop_reason in reasons:
+    """Whether this idle may only repeat a stop reason: one that was told before, here or on another connection, or on one that came to
+    the session when it had a past."""
+    if state.stop_reason is None or state.stop_reason in reasons or view.created is None:
         return True
-    others = (other for other in view.session.views if other is not view)
-    return any(s.stop_reason == state.stop_reason and s.seq < state.seq for other in others for s in other.states)
+    told = view.session.stop_reasons.get(state.stop_reason, {})
+    return any(seq < state.seq for other, seq in told.items() if other is not view)
 
 
 def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verdict:
-    prompts = [
-        s
-        for s in submissions_between(view, since, state.seq)
-        if s.seq > since and not s.is_local_command and s.seq < state.seq and s.request.succeeded
-    ]
-    output = [u for u in view.updates_between(max(since, prompts[0].seq if prompts else since), state.seq) if is_output(u)]
-    if any(s.value not in STANDARD_STATES for s in view.states if since < s.seq < state.seq):
+    if any(s.value not in STANDARD_STATES for s in view.states_between(since, state.seq)):
         return  # state.standard-states
-    if prompts and output:
+    sent = view.session.submissions_between(since, state.seq)
+    prompt = next((s for s in sent if s.request.succeeded and not s.is_local_command), None)
+    output = next((u for u in view.updates_between(max(since, prompt.seq if prompt else since), state.seq) if is_output(u)), None)
+    if known and (output is None or prompt is None or _is_begun_later(view, state)):
+        return
+    if prompt is not None and output is not None:
         yield violation(
             "work of a prompt began and ended, and running was never reported",
-            (prompts[0].request.event, "this prompt"),
-            (output[0].event, "is worked on: output of the agent"),
+            (prompt.request.event, "this prompt"),
+            (output.event, "is worked on: output of the agent"),
             (state.event, "the work ends, with no running or requires_action since the idle before"),
         )
-    elif prompts and not known:
+    elif prompt is not None and state.stop_reason != "error":
         yield violation(
             f"idle with the stop reason {state.stop_reason!r}, and running was never reported",
-            (prompts[0].request.event, "this prompt"),
+            (prompt.request.event, "this prompt"),
             (state.event, "work ends, with no running or requires_action since the idle before"),
         )
-    elif not known and state.stop_reason != "error":
+    elif output is not None and prompt is None:
+        yield violation(
+            "work of the agent's own began and ended, and running was never reported",
+            (output.event, "output of the agent"),
+            (state.event, f"work ends ({state.stop_reason}), with no running or requires_action since the idle before"),
+        )
+    elif state.stop_reason != "error":  # state.background-failure-is-not-a-stop
         yield warning(
             f"idle with the stop reason {state.stop_reason!r} and no running before it", (state.event, "what work does this end?")
         )
 
 
+def _is_begun_later(view: View, state: State) -> bool:
+    """Whether an idle that may be a mere snapshot is followed by work before anything else is asked, or by nothing that would tell."""
+    following = next(iter(view.session.submissions_after(state.seq)), None)
+    work = next(iter(view.works_after(state.seq)), None)
+    if work is not None:
+        return following is None or work.seq < following.seq
+    return following is None and quiet_barrier(view, state.seq) is None
+
+
 def _output_without_any_state(view: View) -> Verdict:
     """An agent that reports no state at all: output of a prompt, and still none when a barrier request is answered on a quiet line."""
-    if view.attached is not None:
+    if view.created is None:
         return
-    for submission in view.session.submissions:
-        response = submission.response
-        if response is None or not submission.request.succeeded or submission.is_local_command or submission.view is not view:
+    for submission in view.session.submissions_after(view.states[-1].seq if view.states else -1):
+        if submission.view is not view or not submission.request.succeeded or submission.is_local_command:
             continue
         if view.work_at(submission.seq) is not None:
             continue
-        after = view.first_state_after(submission.seq)
-        output = next((u for u in view.updates_between(submission.seq, after.seq if after else float("inf")) if is_output(u)), None)
-        if output is None or after is not None:
-            continue
-        barrier = quiet_barrier(view, output.seq)
-        if barrier is not None:
+        output = next((u for u in view.updates_between(submission.seq, float("inf")) if is_output(u)), None)
+        barrier = quiet_barrier(view, output.seq) if output is not None else None
+        if output is not None and barrier is not None:
             yield violation(
                 "work of a prompt was done, and no state was ever reported",
                 (submission.request.event, "this prompt"),
                 (output.event, "is worked on: output of the agent"),
                 (barrier, "and up to here no running came"),
             )
-            return
+        return
 
 
 def quiet_barrier(view: View, seq: float) -> Event | None:
-    """The answer to a barrier request that was asked after that position on a quiet connection, or the suite's own quiet window."""
+    """The answer to a barrier request that was asked after that position on a quiet connection, or the suite's own quiet window or spent
+    patience."""
     connection = view.connection
-    for control in connection.controls_after(seq):
-        about = control.control or {}
-        if control.name == "window" and about.get("began", 0) > seq and about.get("session") in (view.id, None):
-            return control
-        if control.name == "waited":
-            return control
     if view.session.conversation.is_driven:
-        return None
-    after = seq
-    while (barrier := connection.barrier_after(after)) is not None and barrier.response is not None:
-        last = connection.last_line_before(barrier.seq)
-        if last is None or barrier.event.t - last.t >= 1.0:
-            return barrier.response
-        after = barrier.seq
-    return None
+        windows = (w for w in connection.windows_after(seq) if (w.control or {}).get("session") in (view.id, None))
+        waited = connection.out_of_patience(view.session.conversation.history.events[max(int(seq), 0)])
+        shown = [event for event in (next(windows, None), waited) if event is not None]
+        return min(shown, key=lambda event: event.seq, default=None)
+    barrier = connection.quiet_barrier_after(seq)
+    return barrier.response if barrier is not None else None
 
 
 @rule(
@@ -134,46 +139,57 @@ def quiet_barrier(view: View, seq: float) -> Event | None:
     says="idle is reported when no foreground activity remains.",
     source="schema StateUpdate",
     exercised="running seen",
-    proof="no idle within the patience although the model finished (or failed) all it was asked and nothing else was pending",
-    never="work that waits for an answer of the client; a connection that ended",
+    proof="no idle within the patience although the model finished all it was asked; in a foreign recording, although the agent said its last "
+    "word long ago, left no tool call unfinished, and went on answering",
+    never="work that waits for an answer of the client; a model or tool that takes its time; a connection that ended",
 )
 def idle_when_work_ends(work: Work) -> Verdict:
     yield EXERCISED
-    if work.ended is not None or work.states[-1].value not in BUSY or work.states[-1].value == "requires_action":
+    if work.ended is not None or work.states[-1].value != "running":
         return
     view, connection = work.view, work.view.connection
-    last = [u for u in work.updates if not view.is_replayed(u)][-1:] or [work.began.update]
-    waited = connection.out_of_patience(last[0].event)
-    if waited is None or waited.seq > connection.ended_at or _waits_for_client(connection.agent_requests, waited.seq):
+    last = next((u for u in reversed(work.updates) if not view.is_replayed(u) and u.kind not in ASIDE), work.began.update)
+    waited = connection.out_of_patience(last.event, patience=LONG_SILENCE)
+    if waited is None or waited.seq > connection.ended_at or connection.waits_for_client_at(waited.seq):
         return
-    if view.session.stops_between(work.seq, float("inf")) and not _long_before_stop(view, last[0], waited):
+    stop = next(iter(view.session.stops_between(work.seq, float("inf"))), None)
+    if stop is not None and (view.session.conversation.is_driven or stop.seq < last.seq or stop.t - last.event.t < LONG_SILENCE):
         return  # cancel.ends-idle-cancelled
-    prompts = submissions_between(view, work.seq, waited.seq)
-    models = [r for r in view.session.conversation.model_requests if r.seq > work.seq and r.seq < waited.seq and not r.is_side]
-    if any(request.answered is None for request in models) or (models and all(request.was_failed for request in models)):
-        return  # the model still holds it; or prompt.failure-ends-idle-error
-    output = next((u for u in work.updates if is_output(u)), None)
-    done = models[-1].answered if models else output.event if output is not None else None
-    if done is None or not prompts or any(s.is_local_command for s in prompts):
+    if _is_a_command(work) or (done := _done_at(work, last, waited)) is None:
         return
     yield violation(
         "work came to its end and was never reported as idle",
-        (work.began.event, "the work begins"),
-        *([(done, "the model has answered all it was asked" if models else "it has its output")] if done.seq < last[0].seq else []),
-        (last[0].event, "its last sign"),
-        (waited, "and no idle came within the patience, while the agent lived"),
+        *in_order((work.began.event, "the work begins"), (done, "its last word"), (waited, "no idle came, while the agent lived")),
     )
 
 
-def _waits_for_client(requests: Iterable[Request], until: float) -> bool:
-    """Whether a request of the agent, sent before that position, was still unanswered there."""
-    return any(request.seq < until and request.answered_at > until for request in requests)
+def _is_a_command(work: Work) -> bool:
+    """Whether the profile's local command is what began it: command.same-lifecycle is about that."""
+    before = work.view.session.submission_before(work.seq)
+    return before is not None and before.is_local_command
 
 
-def _long_before_stop(view: View, last: Update, waited: Event) -> bool:
-    """In a foreign recording: whether patience had run out already when the session was cancelled or closed."""
-    stop = next(iter(view.session.stops_between(last.seq, waited.seq)), None)
-    return stop is not None and not view.session.conversation.is_driven and stop.t - last.event.t >= view.session.conversation.patience
+def is_done(work: Work, waited: Event) -> bool:
+    """Whether the work has nothing more to do, by its own last word or by the model's last answer."""
+    last = next((u for u in reversed(work.updates) if not work.view.is_replayed(u) and u.kind not in (*ASIDE, "state_update")), None)
+    return last is not None and _done_at(work, last, waited) is not None
+
+
+def _done_at(work: Work, last: Update, waited: Event) -> Event | None:
+    """What shows that the work has nothing more to do: the model's last answer, or the agent's last word with no tool call left open."""
+    view, conversation = work.view, work.view.session.conversation
+    models = [r for r in conversation.model_requests if work.seq < r.seq < waited.seq and not r.is_side]
+    if models:
+        final = models[-1].answered
+        if any(r.answered is None for r in models) or final is None or all(r.was_failed for r in models):
+            return None  # the model still holds it; or prompt.failure-ends-idle-error
+        goes_on = (final.control or {}).get("how") == "call-tool" or view.connection.out_of_patience(final) is None
+        return None if goes_on else final
+    if last.kind not in ("agent_message", "agent_message_chunk"):
+        return None
+    named = dict.fromkeys(str(u.body.get("toolCallId")) for u in work.updates if u.kind.startswith("tool_call"))
+    calls = [call for identifier in named if (call := view.tool_calls.get(identifier)) is not None]
+    return None if any(call.status in ("pending", "in_progress", "paused") for call in calls) else last.event
 
 
 @rule(
@@ -205,29 +221,43 @@ def stop_reason_at_end(work: Work) -> Verdict:
     never="a tool call's final status before the idle that ends the work",
 )
 def leaves_requires_action(work: Work) -> Verdict:
-    connection = work.view.connection
-    for state in work.states:
-        if state.value != "requires_action":
-            continue
-        following = next((s for s in work.states if s.seq > state.seq and s.value in STANDARD_STATES), None)
+    connection, view = work.view.connection, work.view
+    states = [state for state in work.states if state.value in STANDARD_STATES]
+    asked = deque(connection.agent_requests_between(work.seq, work.ended_at))
+    open_requests: list[Request] = []
+    for state, following in zip_longest(states, states[1:]):
         until = following.seq if following is not None else float("inf")
-        asked = connection.agent_requests_between(work.seq, until)
-        blocking = [r for r in asked if r.answered_at > state.seq and r.session_id in (work.view.id, None)]
-        if not blocking or any(request.answered_at > until for request in blocking):
+        while asked and asked[0].seq < until:
+            open_requests.append(asked.popleft())
+        open_requests = [r for r in open_requests if r.answered_at > state.seq and r.session_id in (view.id, None)]
+        if state.value != "requires_action" or not open_requests or any(r.answered_at > until for r in open_requests):
             continue
-        answer = max((r.response for r in blocking if r.response is not None), key=lambda event: event.seq)
+        answer = max((r.response for r in open_requests if r.response is not None), key=lambda event: event.seq)
         yield EXERCISED
-        resumed = next((u for u in work.view.updates_between(answer.seq, until) if is_output(u) or _is_at_work(u)), None)
+        if any(_goes_on_elsewhere(request) for request in open_requests):
+            continue
+        resumed = next((u for u in view.updates_between(answer.seq, until) if is_output(u) or _is_at_work(u, work)), None)
         proof = [(state.event, "the work waits for the user"), (answer, "who has answered all that was asked")]
         if resumed is not None:
-            yield violation("the work went on, and running was not reported", *proof, (resumed.event, "progress, with no running before it"))
+            is_burst = following is not None and not following.is_idle and following.event.t - resumed.event.t < BURST
+            tell = warning if is_burst else violation
+            yield tell("the work went on, and running was not reported", *proof, (resumed.event, "progress, with no running before it"))
         elif following is None and (waited := connection.out_of_patience(answer)) is not None:
-            if not work.view.session.stops_between(state.seq, waited.seq):
+            if not view.session.stops_between(state.seq, waited.seq):
                 yield violation("neither running nor idle followed the answer", *proof, (waited, "and nothing came within the patience"))
 
 
-def _is_at_work(update: Update) -> bool:
-    return update.kind == "tool_call_update" and update.body.get("status") == "in_progress"
+def _goes_on_elsewhere(request: Request) -> bool:
+    """Whether the answer does not end what the user has to do: a page that was opened, which the user still has to deal with."""
+    return request.method == "elicitation/create" and isinstance(request.params, dict) and request.params.get("mode") != "form"
+
+
+def _is_at_work(update: Update, work: Work) -> bool:
+    """Whether a tool call of that work begins to run; one that began before it may run in the background."""
+    if update.kind != "tool_call_update" or update.body.get("status") != "in_progress":
+        return False
+    call = update.view.tool_calls.get(str(update.body.get("toolCallId")))
+    return call is not None and bool(call.steps) and call.first.update.seq > work.seq
 
 
 @rule(
@@ -246,7 +276,7 @@ def requires_action_when_blocked(view: View) -> Verdict:
         if window is None:
             continue
         updates = view.updates_between(permission.seq, window.seq)
-        if any(u.kind not in ("state_update", "usage_update", "session_info_update") for u in updates):
+        if any(u.kind not in ("state_update", *ASIDE) for u in updates) or _has_other_work(permission):
             continue
         state = view.state_at(window.seq)
         if state == "requires_action":
@@ -259,13 +289,24 @@ def requires_action_when_blocked(view: View) -> Verdict:
             )
 
 
+def _has_other_work(permission: Permission) -> bool:
+    """Whether another tool call was at work beside the one that asks, or the one that asks is of earlier, background work."""
+    work, view = permission.work, permission.view
+    if work is None:
+        return False
+    asking = view.tool_calls.get(permission.tool_call_id or "")
+    if asking is not None and asking.steps and asking.first.update.seq < work.seq:
+        return True
+    named = {u.body.get("toolCallId") for u in work.updates if u.kind == "tool_call_update" and u.seq < permission.seq}
+    others = (view.tool_calls.get(str(identifier)) for identifier in named if identifier != permission.tool_call_id)
+    return any(call is not None and call.status_at(permission.seq) == "in_progress" for call in others)
+
+
 def _hold_window(view: View, start: float, end: float) -> Event | None:
     """The event by which the hold window had passed between two positions: the suite's own, or the next line a second later."""
-    connection = view.connection
-    for control in connection.controls_after(start):
-        about = control.control or {}
-        if control.seq < end and control.name == "window" and about.get("kind") == "hold" and about.get("began", 0) >= start:
-            return control
+    window = next(view.connection.windows_after(start - 1, "hold"), None)
+    if window is not None and window.seq < end:
+        return window
     if view.session.conversation.is_driven or end == float("inf"):
         return None
     events = view.session.conversation.history.events

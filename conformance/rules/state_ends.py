@@ -1,11 +1,12 @@
 """The session's state: what may follow the idle that ends work, which states are owed, and the background list."""
 
+from collections import deque
 from typing import Any
 
-from conformance.conversation import FINAL_STATUSES, STANDARD_STATES, State, View, Work
+from conformance.conversation import FINAL_STATUSES, STANDARD_STATES, State, Update, View, Work
 from conformance.history import Event
-from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation
-from conformance.rules.state import is_output, quiet_barrier
+from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
+from conformance.rules.state import LONG_SILENCE, is_done, is_output, quiet_barrier
 
 KNOWN_CLIENT_CAPABILITIES = ("auth", "elicitation", "_meta")
 
@@ -21,30 +22,54 @@ KNOWN_CLIENT_CAPABILITIES = ("auth", "elicitation", "_meta")
 def standard_states(view: View) -> Verdict:
     if view.states:
         yield EXERCISED
-    if any(name not in KNOWN_CLIENT_CAPABILITIES for name in view.connection.client_capabilities):
+    if any(name not in KNOWN_CLIENT_CAPABILITIES or name == "_meta" for name in view.connection.client_capabilities):
         return
-    customs = [state for state in view.states if state.value not in STANDARD_STATES]
-    for custom in customs:
-        work = view.work_at(custom.seq)
-        following = next((s for s in view.states if s.seq > custom.seq and s.value in STANDARD_STATES), None)
-        until = following.seq if following is not None else float("inf")
+    following: State | None = None
+    for state in reversed(view.states):
+        if state.value in STANDARD_STATES:
+            following = state
+            continue
+        work = view.work_at(state.seq)
         if work is None:
-            prompt = next((s for s in view.session.submissions if s.seq < custom.seq and s.request.succeeded and s.view is view), None)
-            output = next((u for u in view.updates_between(custom.seq, until) if is_output(u)), None)
-            if prompt is not None and output is not None and (following is None or following.is_idle):
-                yield violation(
-                    f"work began under the state {custom.value!r} alone",
-                    (custom.event, f"the state is {custom.value!r}, which no client asked for"),
-                    (output.event, "the agent is at work, and no running was reported"),
-                )
-        elif following is None and (barrier := quiet_barrier(view, custom.seq)) is not None:
-            if not any(is_output(u) for u in view.updates_between(custom.seq, barrier.seq)):
-                yield violation(
-                    f"work ended with the state {custom.value!r} alone",
-                    (work.began.event, "the work begins"),
-                    (custom.event, f"its last state is {custom.value!r}, which no client asked for"),
-                    (barrier, "and up to here no idle came"),
-                )
+            yield from _begun_under(view, state, following)
+        elif following is None:
+            yield from _ended_under(view, state, work)
+
+
+def _begun_under(view: View, custom: State, following: State | None) -> Verdict:
+    """Work of a prompt that has only a custom state: output follows it, and then an idle or nothing more."""
+    if following is not None and not following.is_idle:
+        return
+    before = view.session.submission_before(custom.seq)
+    prompt = before or next(iter(view.session.submissions_after(custom.seq)), None)
+    output = next((u for u in view.updates_between(custom.seq, following.seq if following else float("inf")) if is_output(u)), None)
+    if prompt is None or not prompt.request.succeeded or prompt.view is not view or output is None or output.seq < prompt.seq:
+        return
+    end = following.event if following is not None else quiet_barrier(view, output.seq)
+    if end is not None:
+        yield violation(
+            f"work went on under the state {custom.value!r} alone",
+            (custom.event, f"the state is {custom.value!r}, which no client asked for"),
+            (output.event, "the agent is at work, and no running was reported"),
+            (end, "until here"),
+        )
+
+
+def _ended_under(view: View, custom: State, work: Work) -> Verdict:
+    """Work whose last state is a custom one, and that has been over for long."""
+    last = next((u for u in reversed(work.updates) if not view.is_replayed(u)), custom.update)
+    waited = view.connection.out_of_patience(last.event, patience=LONG_SILENCE)
+    has_output = any(is_output(update) for update in work.updates)
+    if waited is None or not has_output or view.connection.waits_for_client_at(waited.seq):
+        return
+    if view.session.stops_between(work.seq, waited.seq) or not is_done(work, waited):
+        return
+    yield violation(
+        f"work ended with the state {custom.value!r} alone",
+        (work.began.event, "the work begins"),
+        (custom.event, f"its last state is {custom.value!r}, which no client asked for"),
+        (waited, "and no idle came, while the agent lived"),
+    )
 
 
 @rule(
@@ -60,27 +85,25 @@ def idle_after_its_updates(work: Work) -> Verdict:
     if work.ended is None or work.stop_reason == "cancelled" or work.ended.background:
         return
     yield EXERCISED
-    for event in late_output(work):
+    for update in late_output(work)[:1]:
         yield violation(
             "output of the work came after the idle that ended it",
             (work.ended.event, "the work ends"),
-            (event, "a message that began in it goes on"),
+            (update.event, "a message that began in it goes on"),
         )
-        return
 
 
-def late_output(work: Work) -> list[Event]:
+def late_output(work: Work) -> list[Update]:
     """Updates of messages that began in the work, after its idle and before other work or a resume of the session."""
     view = work.view
     if work.ended is None:
         return []
     following = next(iter(view.works_after(work.ended.seq)), None)
-    end = following.seq if following is not None else float("inf")
     late = []
-    for update in view.updates_between(work.ended.seq, end):
+    for update in view.updates_between(work.ended.seq, following.seq if following is not None else float("inf")):
         message = view.message_of(update) if is_output(update) and update.replay is None else None
         if message is not None and work.holds(message.first.seq):
-            late.append(update.event)
+            late.append(update)
     return late
 
 
@@ -94,22 +117,29 @@ def late_output(work: Work) -> list[Event]:
 )
 def background_failure_is_not_a_stop(view: View) -> Verdict:
     earlier: State | None = None
+    has_failed = False  # an error was told here before: an idle that says so again is a snapshot
     for state in view.states:
         if state.is_idle and earlier is not None and earlier.is_idle and state.update.replay is None:
             yield EXERCISED
-            if state.stop_reason == "error" and earlier.stop_reason != "error" and not _explained(view, earlier, state):
-                yield violation(
+            is_new = state.stop_reason == "error" and earlier.stop_reason != "error" and not has_failed
+            if is_new and not _explained(view, earlier, state):
+                tell = violation if view.created is not None or any(w.seq < state.seq for w in view.works[:1]) else warning
+                yield tell(
                     "an idle session was told to have stopped with an error",
                     (earlier.event, f"the session is idle ({earlier.stop_reason or 'no stop reason'})"),
                     (state.event, "no work began since, and yet work is said to have ended with an error"),
                 )
+        has_failed = has_failed or state.stop_reason == "error"
         earlier = state if state.value in STANDARD_STATES else earlier
 
 
 def _explained(view: View, earlier: State, state: State) -> bool:
-    """Whether a prompt, or an error told before, explains an idle that says error."""
-    prompts = any(s.answered_at > earlier.seq and s.seq < state.seq for s in view.session.submissions)
-    return prompts or any(s.stop_reason == "error" for s in view.states if s.seq < state.seq)
+    """Whether a prompt, or an error told on another connection, explains an idle that says error."""
+    session = view.session
+    before = session.submission_before(earlier.seq)
+    is_pending = before is not None and before.answered_at > earlier.seq
+    told = session.stop_reasons.get("error", {})
+    return is_pending or bool(session.submissions_between(earlier.seq, state.seq)) or any(seq < state.seq for seq in told.values())
 
 
 def _items(state: State) -> dict[tuple[str, str], Any]:
@@ -148,12 +178,13 @@ def _finished_by(view: View, kind: str, identifier: str, seq: float) -> bool:
 
 def _snapshots(view: View) -> list[list[State]]:
     """The state updates in runs that one life of the session made: a close or a resume begins another."""
-    breaks = sorted([r.seq for r in view.session.closes] + [replay.seq for replay in view.replays])
+    breaks = deque(sorted([r.seq for r in view.session.closes] + [replay.seq for replay in view.replays]))
     runs: list[list[State]] = [[]]
     for state in view.states:
-        while breaks and breaks[0] < state.seq:
-            breaks.pop(0)
+        if breaks and breaks[0] < state.seq:
             runs.append([])
+        while breaks and breaks[0] < state.seq:
+            breaks.popleft()
         runs[-1].append(state)
     return runs
 
@@ -206,6 +237,8 @@ def background_on_every_update(view: View) -> Verdict:
     for run in _snapshots(view):
         first: State | None = None
         for state in run:
+            if state.value not in STANDARD_STATES:
+                continue
             if first is not None:
                 yield EXERCISED
                 if state.background is None and state.update.body.get("background") is None:
@@ -227,7 +260,7 @@ def background_on_every_update(view: View) -> Verdict:
     exercised="a turn-ending idle with a background list",
     proof="after that idle, and before new work, a tool call or terminal that is not listed goes on, or output of the ended work does; or a "
     "tool call of work that ended by itself was left in progress and unlisted",
-    never="a tool call whose process is listed as a terminal; a list with items of an unknown type; work that was cancelled or failed",
+    never="a tool call whose process is listed as a terminal; a list with items of an unknown type; work that was cancelled",
 )
 def background_list_is_complete(work: Work) -> Verdict:
     ended, view = work.ended, work.view
@@ -235,35 +268,28 @@ def background_list_is_complete(work: Work) -> Verdict:
         return
     yield EXERCISED
     known = _items(ended)
-    if len(known) < len(ended.background):
-        return
+    if len(known) < len(ended.background) or work.stop_reason == "cancelled":
+        return  # an item of a type of its own may be anything; cancel.updates-before-idle
+    end = _next_beginning(view, ended.seq)
+    if not known and (late := [u for u in late_output(work) if u.is_chunk]):
+        yield violation("the list says that nothing goes on, and output does", (ended.event, "the list"), (late[0].event, "goes on"))
     has_terminals = any(kind == "terminal" for kind, _ in known)
-    following = next(iter(view.works_after(ended.seq)), None)
-    end = min(
-        following.seq if following is not None else float("inf"),
-        min((s.seq for s in view.session.submissions_after(ended.seq)[:1]), default=float("inf")),
-        min((replay.seq for replay in view.replays if replay.seq > ended.seq), default=float("inf")),
-    )
-    if events := late_output(work):
-        yield violation("the list is complete, and output of the ended work goes on", (ended.event, "the list"), (events[0], "goes on"))
     for update in view.updates_between(ended.seq, end):
-        call = view.tool_calls.get(str(update.body.get("toolCallId"))) if update.kind.startswith("tool_call") else None
-        if call is None or not call.steps or not work.holds(call.first.update.seq) or ("tool_call", call.id) in known or has_terminals:
-            continue
-        if call.status_at(ended.seq) not in FINAL_STATUSES and not call.view.is_replayed(update):
+        goes_on = _goes_on_unlisted(update, work, known, has_terminals=has_terminals)
+        if goes_on is not None:
+            what, began = goes_on
             yield violation(
-                f"the tool call {call.id!r} goes on and was not listed",
-                (call.first.update.event, "a tool call of the work"),
+                f"{what} goes on and was not listed",
+                (began, "begins in the work"),
                 (ended.event, "the list of all that runs on does not have it"),
                 (update.event, "and it goes on"),
             )
             return
-    if work.stop_reason in ("error", "cancelled") or has_terminals:
-        return
-    ids = {update.body.get("toolCallId") for update in work.updates if update.kind == "tool_call_update"}
-    for identifier in ids:
-        call = view.tool_calls.get(str(identifier))
-        if call is not None and ("tool_call", call.id) not in known and call.status_at(ended.seq) == "in_progress":
+    if work.stop_reason == "error" or has_terminals:
+        return  # what a failure left unfinished is prompt.tool-calls-finished-before-error-idle
+    named = dict.fromkeys(str(u.body.get("toolCallId")) for u in work.updates if u.kind == "tool_call_update")
+    for call in [call for identifier in named if (call := view.tool_calls.get(identifier)) is not None]:
+        if ("tool_call", call.id) not in known and call.status_at(ended.seq) == "in_progress":
             if (barrier := quiet_barrier(view, ended.seq)) is not None and barrier.seq < end:
                 yield violation(
                     f"the tool call {call.id!r} is left in progress and was not listed",
@@ -271,3 +297,30 @@ def background_list_is_complete(work: Work) -> Verdict:
                     (ended.event, "the list of all that runs on does not have it"),
                     (barrier, "and up to here it was not finished"),
                 )
+
+
+def _next_beginning(view: View, seq: float) -> float:
+    """Where what comes may be of something new: the next work, prompt or resume."""
+    work = next(iter(view.works_after(seq)), None)
+    prompt = next(iter(view.session.submissions_after(seq)), None)
+    return min((thing.seq for thing in (work, prompt, view.replay_after(seq)) if thing is not None), default=float("inf"))
+
+
+def _goes_on_unlisted(
+    update: Update, work: Work, known: dict[tuple[str, str], Any], *, has_terminals: bool
+) -> tuple[str, Event] | None:
+    """What an update after the idle shows to go on though it began in the work and is not listed, with the event of its beginning. A
+    tool call may be listed as the terminal that is its process."""
+    view, ended_at = work.view, work.ended_at
+    if update.kind.startswith("tool_call") and not has_terminals:
+        call = view.tool_calls.get(str(update.body.get("toolCallId")))
+        if call is None or not call.steps or not work.holds(call.first.update.seq) or ("tool_call", call.id) in known:
+            return None
+        return None if call.status_at(ended_at) in FINAL_STATUSES else (f"the tool call {call.id!r}", call.first.update.event)
+    if update.kind.startswith("terminal"):
+        terminal = view.terminals.get(str(update.body.get("terminalId")))
+        if terminal is None or not work.holds(terminal.updates[0].seq) or ("terminal", terminal.id) in known:
+            return None
+        had_exited = terminal.exited is not None and terminal.exited.seq < ended_at
+        return None if had_exited else (f"the terminal {terminal.id!r}", terminal.updates[0].event)
+    return None
