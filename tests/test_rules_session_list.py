@@ -201,6 +201,21 @@ class TestConfigOptions:
         (found,) = story.fails(self.rule)
         assert found == 'the answer to session/set_config_option left out "model", which was there all the time'
 
+    def test_an_update_tells_what_the_answers_leave_out(self) -> None:
+        story = self.having(self.mode, self.model)
+        for name, value, answer in (("mode", "code", self.mode), ("model", "m2", self.model)):
+            setting = self.set(story, name, value)
+            story.update("config_option_update", configOptions=[self.mode, self.model])
+            story.reply(setting, configOptions=[answer])
+        assert len(story.fails(self.rule)) == 1
+
+    def test_an_option_that_came_back(self) -> None:
+        story = self.having(self.model, self.level)
+        story.reply(self.set(story, "model", "m2"), configOptions=[self.model])
+        story.reply(self.set(story, "model", "m1"), configOptions=[self.model, self.level])
+        story.reply(self.set(story, "level", "high"), configOptions=[self.model, self.level])
+        assert story.fails(self.rule) == []
+
     def test_an_option_may_go_with_another(self) -> None:
         story = self.having(self.model, self.level)
         story.reply(self.set(story, "model", "m2"), configOptions=[self.model])

@@ -3,15 +3,16 @@ Options')."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from conformance.conversation import Connection, Request
 from conformance.history import Event
 from conformance.protocol.errors import ErrorCode, error_name
-from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
+from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
 from conformance.rules.session import session_in
 from conformance.wire import shown
 
@@ -23,7 +24,11 @@ class _Listing:
     event: Event
     options: list[dict[str, Any]]
     answers: Request | None = None
-    earlier: _Listing | None = None  # the list before this one
+    pending: tuple[Request, ...] = ()  # session/set_config_option of the session that were pending at this line
+
+    def is_told_while_setting(self, name: str) -> bool:
+        """Whether it is told in the course of setting this option, before the answer to that."""
+        return any(isinstance(r.params, dict) and r.params.get("configId") == name for r in self.pending)
 
     def option(self, identifier: Any) -> dict[str, Any] | None:
         return next((option for option in self.options if option.get("configId") == identifier), None)
@@ -37,7 +42,7 @@ class _Listing:
     source="schema SessionConfigSelect, SetSessionConfigOptionRequest",
     exercised="config options present",
     proof="a current value that is not among the options; a value or an option that stands there twice; an answer "
-    "without the list, or without options that are still there: that the next request sets, or though nothing was "
+    "without the list, or without options that are still there: that a later request sets, or though nothing was "
     "changed, or all of several others; success or another code for an option or value that no list offers",
     never="options that come and go with the value of another: a warning where one is missing; a value that a list "
     "offers before or after; custom option types",
@@ -45,19 +50,30 @@ class _Listing:
 def config_options(connection: Connection) -> Verdict:
     if connection.is_other_version:
         return
-    latest: dict[str, _Listing] = {}
+    told: dict[str, list[_Listing]] = {}
+    left_out: dict[tuple[str, str], tuple[_Listing, _Listing]] = {}  # (session, option) -> last with, first without
     for session, listing, request in _steps(connection):
         if listing is not None:
             if listing.options:
                 yield EXERCISED
             for fault in _faults(listing.options):
                 yield violation(fault, (listing.event, "the options of the session"))
-        before = latest.get(session)
-        if request is not None and before is not None and before.options:
-            yield from _judge_setting(request, before, listing)
-            yield from _still_there(request, before, listing)
-        if listing is not None:
-            latest[session] = replace(listing, earlier=replace(before, earlier=None) if before is not None else None)
+        lists = told.setdefault(session, [])
+        if request is not None:
+            known = lists[: bisect_left(lists, request.seq, key=lambda earlier: earlier.event.seq)][-1:]
+            if known and known[0].options:
+                yield from _judge_setting(request, known[0], listing)
+        if listing is None:
+            continue
+        for name in _names(listing):
+            found = left_out.get((session, name))
+            if found is not None and not listing.is_told_while_setting(name):
+                del left_out[session, name]
+                if request is not None and request.params.get("configId") == name:
+                    yield _was_there(name, *found, request)
+        if lists and request is not None:
+            left_out |= {(session, name): (lists[-1], listing) for name in _names(lists[-1]) - _names(listing)}
+        lists.append(listing)
 
 
 def _steps(connection: Connection) -> Iterator[tuple[str, _Listing | None, Request | None]]:
@@ -77,10 +93,12 @@ def _steps(connection: Connection) -> Iterator[tuple[str, _Listing | None, Reque
         listing = _Listing(request.response, options, setting) if options is not None else None
         if session is not None and (listing is not None or setting is not None):
             found.append((request.response.seq, session, listing, setting))
+    settings = [r for r in connection.requests if r.method == "session/set_config_option"]
     for view in connection.views.values():
         for update in view.updates:
             if update.kind == "config_option_update" and (options := _options_in(update.body)) is not None:
-                found.append((update.seq, view.id, _Listing(update.event, options), None))
+                pending = tuple(r for r in settings if r.session_id == view.id and r.seq < update.seq < r.answered_at)
+                found.append((update.seq, view.id, _Listing(update.event, options, pending=pending), None))
     found.sort(key=lambda step: step[0])
     for _, session, listing, setting in found:
         yield session, listing, setting
@@ -89,6 +107,10 @@ def _steps(connection: Connection) -> Iterator[tuple[str, _Listing | None, Reque
 def _options_in(value: Any) -> list[dict[str, Any]] | None:
     options = value.get("configOptions") if isinstance(value, dict) else None
     return [option for option in options if isinstance(option, dict)] if isinstance(options, list) else None
+
+
+def _names(listing: _Listing) -> set[str]:
+    return {option["configId"] for option in listing.options if isinstance(option.get("configId"), str)}
 
 
 def values_of(option: dict[str, Any]) -> list[str] | None:
@@ -129,8 +151,6 @@ def _judge_setting(request: Request, before: _Listing, after: _Listing | None) -
     identifier = params.get("configId")
     offered = (before.event, "the options that the session has")
     asked = (request.event, f"the client sets {shown(identifier)} to {shown(params.get('value'))}")
-    if request.seq < before.event.seq:
-        return  # sent before the client could know this list
     is_offered = _is_offered(before, params)
     if request.succeeded:
         answered = (request.response, "it succeeds")
@@ -175,8 +195,7 @@ def _is_offered(listing: _Listing, params: dict[str, Any]) -> bool | None:
 
 
 def _judge_completeness(request: Request, before: _Listing, after: _Listing) -> Verdict:
-    known = {option["configId"] for option in before.options if isinstance(option.get("configId"), str)}
-    told = {option["configId"] for option in after.options if isinstance(option.get("configId"), str)}
+    known, told = _names(before), _names(after)
     missing = sorted(known - told)
     if not missing or request.response is None:
         return
@@ -192,18 +211,17 @@ def _judge_completeness(request: Request, before: _Listing, after: _Listing) -> 
     )
 
 
-def _still_there(request: Request, before: _Listing, after: _Listing | None) -> Verdict:
-    """An option that the answer before left out is set, and listed again: it was there all the time."""
-    identifier = request.params.get("configId") if isinstance(request.params, dict) else None
-    earlier, answered = before.earlier, before.answers
-    if after is None or earlier is None or answered is None or request.response is None or not request.succeeded:
-        return
-    if before.option(identifier) is None and earlier.option(identifier) is not None and after.option(identifier):
-        yield violation(
-            f"the answer to session/set_config_option left out {shown(identifier)}, which was there all the time",
-            (earlier.event, f"the session has the option {shown(identifier)}"),
-            (answered.event, f"the client sets {shown(answered.params.get('configId'))}"),
-            (before.event, f"the answer, which is to be the complete list, has no {shown(identifier)}"),
-            (request.event, f"the client sets {shown(identifier)}"),
-            (request.response, "and the agent does so"),
-        )
+def _was_there(name: str, last: _Listing, without: _Listing, request: Request) -> Finding:
+    """An option that an answer left out can be set: it was there all the time."""
+    assert request.response is not None
+    told = (
+        without.event,
+        f"the answer to session/set_config_option, which is to be the complete list, has no {shown(name)}",
+    )
+    return violation(
+        f"the answer to session/set_config_option left out {shown(name)}, which was there all the time",
+        (last.event, f"the session has the option {shown(name)}"),
+        told,
+        (request.event, f"the client sets {shown(name)}, with no other list in between that has it"),
+        (request.response, "and the agent does so"),
+    )
