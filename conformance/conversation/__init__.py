@@ -1,5 +1,6 @@
 """A history read once, in one linear pass, into the protocol's own terms."""
 
+from conformance.conversation.connections import Connection
 from conformance.conversation.facts import (
     BUSY,
     FINAL_STATUSES,
@@ -21,7 +22,9 @@ from conformance.conversation.facts import (
     text_of_blocks,
 )
 from conformance.conversation.reader import read
-from conformance.conversation.sessions import Connection, Conversation, Session, Submission, View
+from conformance.conversation.sessions import Session, View
+from conformance.conversation.submissions import Submission
+from conformance.conversation.whole import Conversation
 
 __all__ = [
     "BUSY",

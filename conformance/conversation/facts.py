@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from conformance.history import Event
 
 if TYPE_CHECKING:
-    from conformance.conversation.sessions import Connection, Submission, View
+    from conformance.conversation.connections import Connection
+    from conformance.conversation.sessions import View
+    from conformance.conversation.submissions import Submission
 
 BUSY: Final = ("running", "requires_action")
 STANDARD_STATES: Final = ("running", "idle", "requires_action")

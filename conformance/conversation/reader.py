@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from conformance.conversation.connections import Connection
 from conformance.conversation.facts import (
     BUSY,
     MESSAGE_KINDS,
@@ -25,7 +26,9 @@ from conformance.conversation.facts import (
     Update,
     Work,
 )
-from conformance.conversation.sessions import Connection, Conversation, Session, Submission, View, prompt_text
+from conformance.conversation.sessions import Session, View
+from conformance.conversation.submissions import Submission, prompt_text
+from conformance.conversation.whole import Conversation
 from conformance.history import Event, History
 from conformance.wire import Kind, request_key
 

@@ -4,7 +4,7 @@ These rules are about the agent's lines; `conformance.rules.client` asks the sam
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from conformance.conversation import Connection
 from conformance.conversation.shapes import Shape
@@ -35,7 +35,7 @@ def broken_lines(events: list[Event], *, answers_arrays: bool) -> Iterator[Findi
                 yield warning(f"the last line is unfinished: {why}", (event, "the line ends in the middle"))
             else:
                 yield violation(f"a line that is no message: {why}", (event, "this line"))
-        elif envelope.kind is Kind.NOT_JSONRPC and not (isinstance(envelope.message, dict) and "id" in envelope.message):
+        elif envelope.kind is Kind.NOT_JSONRPC and not is_empty_response(envelope.message):
             yield violation(f"a line that is no JSON-RPC message: {why}", (event, "this line"))
         elif envelope.kind is Kind.ARRAY:
             if answers_arrays and envelope.message:
@@ -45,11 +45,16 @@ def broken_lines(events: list[Event], *, answers_arrays: bool) -> Iterator[Findi
         elif envelope.kind is Kind.TOO_LONG:
             yield warning("a line that is longer than the suite reads", (event, "this line was cut"))
         elif envelope.flaws:
-            version = next((flaw for flaw in envelope.flaws if flaw.startswith("jsonrpc ")), None)
-            if version is not None:
-                yield violation(f"a line that is no JSON-RPC 2.0 message: {version}", (event, "this line"))
+            flaw = next((flaw for flaw in envelope.flaws if flaw.startswith(("jsonrpc ", "method beside"))), None)
+            if flaw is not None:
+                yield violation(f"a line that is no JSON-RPC 2.0 message: {flaw}", (event, "this line"))
             elif any("duplicate key" in flaw for flaw in envelope.flaws):
                 yield warning(f"a message with a {envelope.flaws[0]}", (event, "receivers differ in what they make of it"))
+
+
+def is_empty_response(message: Any) -> bool:
+    """An object with an id and neither method, result nor error: meant as a response (wire.result-or-error)."""
+    return isinstance(message, dict) and "id" in message and "method" not in message
 
 
 @rule(
@@ -107,6 +112,8 @@ def wrong_shapes(shapes: list[Shape]) -> Iterator[Finding]:
     """One finding for each line of a wrong shape, places left out that a rule of their own is about."""
     for shape in shapes:
         owned = OWNED.get((shape.method, shape.part), ())
+        if (shape.method, shape.part) == ("session/prompt", "result") and not isinstance(shape.value, dict):
+            continue  # prompt.message-id-in-response
         problems = [p for p in shape.problems if not p.path.startswith(owned) and not _is_error_of_idle(shape, p.path)]
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""

@@ -1,10 +1,12 @@
 """The wire: what an agent makes of lines and requests that are wrong or unknown (JSON-RPC 2.0; docs 'Transports', 'Extensibility')."""
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from conformance.conversation import Connection, Request
+from conformance.conversation.connections import is_unknown_notification
 from conformance.history import Event
-from conformance.protocol.methods import CLIENT_METHODS, PROTOCOL_METHODS, UNSTABLE_METHODS
+from conformance.protocol.methods import CLIENT_METHODS, UNSTABLE_METHODS
 from conformance.protocol.validation import params_problems
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 from conformance.wire import Kind, request_key
@@ -14,45 +16,27 @@ INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 UNREADABLE: Final = (Kind.NOT_JSON, Kind.NOT_UTF8, Kind.TOO_LONG)
-MALFORMED: Final = (*UNREADABLE, Kind.NOT_OBJECT, Kind.NOT_JSONRPC, Kind.ARRAY)
 
 
-def malformed_lines(connection: Connection, before: float) -> list[Event]:
-    """Lines of the client, before that position, that no agent can answer by an id: an answer with id null may belong to one."""
-    return [
-        event
-        for event in connection.client_events
-        if event.seq < before and event.envelope is not None and (event.envelope.kind in MALFORMED or event.envelope.flaws)
-    ]
-
-
-def is_unknown_notification(event: Event) -> bool:
-    method = str(event.message.get("method"))
-    return not (method in CLIENT_METHODS or method in PROTOCOL_METHODS or any(entry.name == method for entry in UNSTABLE_METHODS))
+def malformed_lines(connection: Connection, before: float) -> Sequence[Event]:
+    """Lines of the client, before that position, that no agent can answer by an id."""
+    return connection.malformed_between(-1, before)
 
 
 def provoked_before(request: Request) -> Event | None:
     """Something wrong or unknown that the client sent since the last answer that it got: where the agent fell silent on it, the rule
     about that provocation tells it."""
     connection = request.connection
-    answered = max((r.answered_at for r in connection.requests if r.answered_at < float("inf") and r.seq < request.seq), default=-1.0)
-    suspects = [e for e in malformed_lines(connection, request.seq) if e.seq > answered]
-    suspects += [e for e in connection.notifications if answered < e.seq < request.seq and is_unknown_notification(e)]
-    suspects += [r.event for r in connection.requests if answered < r.seq <= request.seq and has_bad_params(r)]
-    return min(suspects, key=lambda event: event.seq, default=None)
+    return connection.provocation_between(connection.last_answer_before(request), request.seq)
 
 
 def has_bad_params(request: Request) -> bool:
     return any(not problem.is_lenient for problem in params_problems(request.method, request.params, "client"))
 
 
-def next_request(connection: Connection, seq: float) -> Request | None:
-    return next((request for request in connection.requests if request.seq > seq), None)
-
-
 def fell_silent(connection: Connection, event: Event) -> Event | None:
     """Where the first request after `event` was owed an answer and got none although the suite waited, or the agent was gone by itself."""
-    following = next_request(connection, event.seq)
+    following = next(iter(connection.requests_after(event.seq)), None)
     if following is None or following.response is not None:
         return None
     waited = connection.out_of_patience(following.event, answer_to=following)
@@ -62,14 +46,14 @@ def fell_silent(connection: Connection, event: Event) -> Event | None:
     return gone if gone is not None and gone.name in ("exited", "disconnected") and gone.seq > event.seq else None
 
 
-def null_answers(connection: Connection, start: float, end: float) -> list[Event]:
+def null_answers(connection: Connection, start: float, end: float) -> Iterator[Event]:
     """Responses with id null between two positions."""
-    return [event for event in connection.strays if start < event.seq < end and event.message.get("id") is None]
+    return (event for event in connection.strays_between(start, end) if event.message.get("id") is None)
 
 
 def _until_next(connection: Connection, event: Event) -> float:
     """Where the next malformed line begins: answers before it belong to this one."""
-    return next((float(e.seq) for e in malformed_lines(connection, float("inf")) if e.seq > event.seq), float("inf"))
+    return next((float(e.seq) for e in connection.malformed_between(event.seq, float("inf"))), float("inf"))
 
 
 def _settled(connection: Connection, event: Event) -> Event | None:
@@ -117,7 +101,7 @@ def extension_request_answered(connection: Connection) -> Verdict:
         if request.response is not None:
             yield EXERCISED
         elif (waited := connection.out_of_patience(request.event, answer_to=request)) is not None and waited.seq < connection.ended_at:
-            if provoked_before(request) is None and not any(e.seq > request.seq for e in connection.strays):
+            if provoked_before(request) is None and not connection.strays_between(request.seq, float("inf")):
                 yield violation(
                     f"{request.method} was never answered",
                     (request.event, "an extension request, which is owed a response of some kind"),
@@ -138,13 +122,11 @@ def unknown_notification_ignored(connection: Connection) -> Verdict:
         if not is_unknown_notification(event):
             continue
         settled = _settled(connection, event)
-        answers = null_answers(connection, event.seq, settled.seq if settled is not None else float("inf"))
+        answer = next(null_answers(connection, event.seq, settled.seq if settled is not None else float("inf")), None)
         if settled is not None:
             yield EXERCISED
-        if answers and not malformed_lines(connection, answers[0].seq):
-            yield violation(
-                "an unknown notification was answered", (event, "this notification is unknown"), (answers[0], "and is answered")
-            )
+        if answer is not None and not connection.malformed_between(-1, answer.seq):
+            yield violation("an unknown notification was answered", (event, "this notification is unknown"), (answer, "and is answered"))
         elif (silence := fell_silent(connection, event)) is not None:
             yield violation(
                 "after an unknown notification the agent answered no more",
@@ -169,21 +151,21 @@ def parse_error(connection: Connection) -> Verdict:
 
 
 def _answer_owed(connection: Connection, event: Event, codes: tuple[int, ...], what: str) -> Verdict:
-    answers = null_answers(connection, event.seq, _until_next(connection, event))
+    answer = next(null_answers(connection, event.seq, _until_next(connection, event)), None)
     silence, settled = fell_silent(connection, event), _settled(connection, event)
     if silence is not None:
         yield violation(
             f"after {what} the agent answered no more", (event, what), (silence, "and the next request got no answer")
         )
-    elif answers:
+    elif answer is not None:
         yield EXERCISED
-        error = answers[0].message.get("error")
+        error = answer.message.get("error")
         code = error.get("code") if isinstance(error, dict) else None
         if code not in codes:
             yield violation(
                 f"{what} was answered with {code if code is not None else 'no error'}, not with {codes[0]}",
                 (event, what),
-                (answers[0], "its answer"),
+                (answer, "its answer"),
             )
     elif settled is not None:
         yield violation(f"{what} was met with silence", (event, what), (settled, "a later request is answered, the line never is"))
@@ -203,18 +185,11 @@ def array_is_answered(connection: Connection) -> Verdict:
         if event.envelope is None or event.envelope.kind is not Kind.ARRAY:
             continue
         end = _until_next(connection, event)
-        arrays = [
-            e
-            for e in connection.agent_events
-            if event.seq < e.seq < end and e.envelope is not None and e.envelope.kind is Kind.ARRAY
-        ]
+        lines = connection.agent_events_between(event.seq, end)
+        arrays = [e for e in lines if e.envelope is not None and e.envelope.kind is Kind.ARRAY]
         empty = next((e for e in arrays if e.envelope is not None and not e.envelope.message), None)
         asked = {request_key(item.get("id")) for item in event.message if isinstance(item, dict) and "method" in item and "id" in item}
-        own = [
-            e
-            for e in connection.strays
-            if event.seq < e.seq < end and request_key(e.message.get("id")) in asked
-        ]
+        own = any(request_key(e.message.get("id")) in asked for e in connection.strays_between(event.seq, end))
         if empty is not None:
             yield violation("an array was answered with an empty array", (event, "an array"), (empty, "its answer"))
         elif arrays or own:

@@ -3,11 +3,14 @@
 from typing import Any
 
 from conformance.conversation import BUSY, Connection, Request
+from conformance.conversation.connections import look
 from conformance.history import Event
-from conformance.protocol.methods import CLIENT_METHODS, UNSTABLE_METHODS
-from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation
-from conformance.rules.wire_provoked import malformed_lines, provoked_before
+from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
+from conformance.rules.wire_provoked import provoked_before
 from conformance.wire import Kind, request_key
+
+TAKES_ITS_TIME = ("auth/login",)
+"""Requests that last as long as a person takes."""
 
 
 def identifier_of(event: Event) -> Any:
@@ -25,23 +28,15 @@ def pending_elsewhere(connection: Connection, event: Event) -> Request | None:
     return None
 
 
-def was_cancelled(connection: Connection, event: Event) -> bool:
-    """Whether a $/cancel_request named this id before: cancel.unknown-request-ignored is about its answer."""
-    key = request_key(identifier_of(event))
-    return any(
-        e.seq < event.seq
-        and e.message.get("method") == "$/cancel_request"
-        and isinstance(e.message.get("params"), dict)
-        and request_key(e.message["params"].get("requestId")) == key
-        for e in connection.notifications
-    )
-
-
 def answered_notification(connection: Connection, event: Event) -> Event | None:
-    """The notification that a response with id null can only belong to; None where a line that could not be read explains it."""
-    if identifier_of(event) is not None or malformed_lines(connection, event.seq):
+    """The notification that a response with id null can only belong to: what the client had sent last, no line that could not be read
+    before it and no request since."""
+    notification = connection.notification_before(event.seq)
+    if identifier_of(event) is not None or notification is None or not connection.initializes:
         return None
-    return next((e for e in reversed(connection.notifications) if e.seq < event.seq), None)
+    if connection.malformed_between(-1, event.seq) or connection.pending_since(notification.seq, event.seq) is not None:
+        return None
+    return notification
 
 
 @rule(
@@ -51,30 +46,28 @@ def answered_notification(connection: Connection, event: Event) -> Event | None:
     source="schema RequestId",
     exercised="a response",
     proof="an id that matches no request pending on that connection (1 is not '1')",
-    never="an error with id null that answers a line which could not be read",
+    never="an error with id null that answers a line which could not be read; a response to what was asked before the recording began",
 )
 def response_id(connection: Connection) -> Verdict:
     if any(request.response is not None for request in connection.requests):
         yield EXERCISED
     for event in connection.strays:
         identifier = identifier_of(event)
-        if identifier is None and malformed_lines(connection, event.seq) and isinstance(event.message.get("error"), dict):
+        if identifier is None and isinstance(event.message.get("error"), dict) and connection.malformed_between(-1, event.seq):
             continue
-        if answered_notification(connection, event) is not None or was_cancelled(connection, event):
+        if connection.cancelled_ids.get(request_key(identifier), event.seq) < event.seq:
+            continue  # cancel.unknown-request-ignored
+        if answered_notification(connection, event) is not None or pending_elsewhere(connection, event) is not None:
             continue
-        if pending_elsewhere(connection, event) is not None:
-            continue
-        pending = [r for r in connection.requests if r.seq < event.seq < r.answered_at]
-        like = next((r for r in pending if _looks_like(r.id, identifier)), None)
-        yield violation(
-            f"a response with the id {_shown(identifier)}, and no request of that id is pending",
-            *([(like.event, f"the request {_shown(like.id)} is pending")] if like is not None else []),
-            (event, f"this response has the id {_shown(identifier)}"),
-        )
-
-
-def _looks_like(one: Any, other: Any) -> bool:
-    return str(one).strip() == str(other).strip() or (isinstance(other, float) and one == other)
+        like = connection.pending_like(identifier, event.seq)
+        message = f"a response with the id {_shown(identifier)}, and no request of that id is pending"
+        shown = (event, f"this response has the id {_shown(identifier)}")
+        if like is not None:
+            yield violation(message, (like.event, f"the request {_shown(like.id)} is pending"), shown)
+        elif connection.initializes:
+            yield violation(message, shown)
+        else:
+            yield warning(f"{message}; but the recording does not show how the connection began", shown)
 
 
 def _shown(identifier: Any) -> str:
@@ -88,7 +81,7 @@ def _shown(identifier: Any) -> str:
     source="JSON-RPC 2.0; schema RequestId",
     exercised="a request",
     proof="a second response; or none within the patience while the process lives",
-    never="a prompt held while earlier work is open; a request whose response came under a wrong id; a connection that ended",
+    never="a prompt held while earlier work is open; a login; a request whose response came under a wrong id; a connection that ended",
 )
 def one_response(connection: Connection) -> Verdict:
     for request in connection.requests:
@@ -113,39 +106,42 @@ def one_response(connection: Connection) -> Verdict:
 def unanswered(request: Request) -> Event | None:
     """The event by which a response was owed; None where none is owed, or another rule is about its absence."""
     connection = request.connection
-    if request.method.startswith("_") or any(_looks_like(request.id, identifier_of(e)) for e in connection.strays if e.seq > request.seq):
+    if request.method.startswith("_") or request.method in TAKES_ITS_TIME:
         return None
     waited = connection.out_of_patience(request.event, answer_to=request)
-    if waited is None or waited.seq > connection.ended_at or provoked_before(request):
+    if waited is None or waited.seq > connection.ended_at or connection.waits_for_client_at(waited.seq):
         return None
-    if request.cancels and request.method == "session/prompt":
-        return None  # cancel.request-before-insertion, cancel.held-prompts-cancelled
-    if request.method == "session/prompt" and not _idle_long_enough(request, waited):
+    if provoked_before(request) is not None or _is_answered_wrongly(request):
         return None
-    if any(r.seq < waited.seq < r.answered_at for r in connection.agent_requests):
-        return None  # the agent waits for an answer of the client itself
+    if request.method == "session/prompt" and (request.cancels or not _idle_long_enough(request, waited)):
+        return None  # held; or cancel.request-before-insertion, cancel.held-prompts-cancelled
     return waited
 
 
+def _is_answered_wrongly(request: Request) -> bool:
+    """Whether a response came that may be meant for it and has another id, or none: wire.response-id is about that."""
+    connection, own = request.connection, look(request.id)
+    later = connection.strays_between(request.seq, float("inf"))
+    return any(identifier_of(event) is None or look(identifier_of(event)) == own for event in later[:1000])
+
+
 def _idle_long_enough(request: Request, waited: Event) -> bool:
-    """Whether nothing held the prompt back: no work that began before it was open when patience ran out, and, in a foreign recording,
-    the session had been idle for the whole patience."""
-    connection = request.connection
+    """Whether nothing held the prompt back any longer: no work is open, and the session has been idle for most of the patience; or, where
+    the suite drives, its own work has all that it needs of the model."""
+    connection, conversation = request.connection, request.connection.conversation
     view = connection.views.get(request.session_id or "")
-    if view is None or view.session is None:
-        return False
-    submission = next((s for s in view.session.submissions if s.request is request), None)
-    if submission is None or submission.model_requests or submission.report is not None and view.work_at(waited.seq) is not None:
-        return False
+    if view is None:
+        return conversation.is_driven
     work = view.work_at(waited.seq)
     if work is not None:
-        return work.seq > request.seq and not any(
-            r.seq > work.seq and (r.answered is None or r.answered.seq > waited.seq) for r in connection.conversation.model_requests
-        )
+        held = any(r.seq > work.seq and (r.answered is None or r.answered.seq > waited.seq) for r in conversation.model_requests)
+        return conversation.is_driven and work.seq > request.seq and not held
     if view.state_at(waited.seq) in BUSY:
         return False
-    last = [work.ended for work in view.works if work.ended is not None and request.seq < work.ended.seq < waited.seq][-1:]
-    return connection.conversation.is_driven or not last or waited.t - last[0].event.t >= connection.conversation.patience
+    last = view.work_before(waited.seq)
+    if last is None or last.ended is None or last.ended.seq < request.seq:
+        return True
+    return waited.t - last.ended.event.t >= conversation.patience * (0.5 if conversation.is_driven else 1.0)
 
 
 @rule(
@@ -215,14 +211,10 @@ def ids_of(requests: list[Request]) -> Verdict:
     for request in requests:
         yield EXERCISED
         identifier = request.id
-        if isinstance(identifier, bool) or not isinstance(identifier, int | str):
+        is_whole = isinstance(identifier, float) and identifier.is_integer()  # 1.0 is an integer to JSON Schema
+        if isinstance(identifier, bool) or not (is_whole or isinstance(identifier, int | str)):
             yield violation(f"a request with the id {_shown(identifier)}", (request.event, "an id is a string or an integer"))
         elif request.shares_id:
             yield violation(
                 f"the id {_shown(identifier)} is used again while a request with it is pending", (request.event, "this request takes it")
             )
-
-
-def is_known_request(method: str) -> bool:
-    """Whether an agent may know this method of a client: of the stable schema, the unstable one, or an extension."""
-    return method in CLIENT_METHODS or method.startswith(("_", "$/")) or any(entry.name == method for entry in UNSTABLE_METHODS)

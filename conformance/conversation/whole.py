@@ -1,0 +1,103 @@
+"""The conversation as a whole: every connection and session of a history, and the things of each kind in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from conformance.conversation.connections import Connection
+from conformance.conversation.facts import Message, ModelRequest, Permission, Replay, Request, Terminal, ToolCall, Work
+from conformance.conversation.sessions import Session, View
+from conformance.conversation.submissions import Submission
+from conformance.history import Event, History
+
+FOREIGN_PATIENCE: Final = 30.0
+"""Seconds after which an answer counts as missing in a recording that the suite did not drive."""
+
+
+@dataclass(eq=False)
+class Conversation:
+    """The whole history in the protocol's terms."""
+
+    history: History
+    connections: dict[str, Connection] = field(default_factory=dict)
+    sessions: dict[str, Session] = field(default_factory=dict)
+    model_requests: list[ModelRequest] = field(default_factory=list)
+    profile: dict[str, Any] = field(default_factory=dict)
+    controls: list[Event] = field(default_factory=list)
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether the suite drove it (it says so in a `profile` event), and so tells each wait that ran out."""
+        return bool(self.profile)
+
+    @property
+    def patience(self) -> float:
+        """Seconds."""
+        value = self.profile.get("patience")
+        return float(value) if isinstance(value, int | float) else FOREIGN_PATIENCE
+
+    @cached_property
+    def model_requests_for(self) -> dict[str, list[ModelRequest]]:
+        """Nonce -> the model requests for that prompt, side requests left out."""
+        found: dict[str, list[ModelRequest]] = {}
+        for request in self.model_requests:
+            if request.nonce is not None and not request.is_side:
+                found.setdefault(request.nonce, []).append(request)
+        return found
+
+    @property
+    def has_scripted_client(self) -> bool:
+        """Whether the client is the suite's own, which misbehaves on purpose: nobody judges it."""
+        return self.is_driven and self.profile.get("target", "agent") == "agent"
+
+    @cached_property
+    def effects(self) -> list[Event]:
+        """The suite's sightings of what a tool did (`tool-effect`)."""
+        return [control for control in self.controls if control.name == "tool-effect"]
+
+    @property
+    def triggers(self) -> dict[str, str]:
+        triggers = self.profile.get("triggers")
+        return triggers if isinstance(triggers, dict) else {}
+
+    @property
+    def views(self) -> Iterator[View]:
+        for connection in self.connections.values():
+            yield from connection.views.values()
+
+    @property
+    def submissions(self) -> Iterator[Submission]:
+        for session in self.sessions.values():
+            yield from session.submissions
+
+    def each(self, scope: type[Any]) -> Iterator[Any]:
+        """All things of one of the conversation's types, in order."""
+        if scope is Conversation:
+            yield self
+        elif scope is Connection:
+            yield from self.connections.values()
+        elif scope is Session:
+            yield from self.sessions.values()
+        elif scope is View:
+            yield from self.views
+        elif scope is Submission:
+            yield from self.submissions
+        elif scope is Work:
+            yield from (work for view in self.views for work in view.works)
+        elif scope is Replay:
+            yield from (replay for view in self.views for replay in view.replays)
+        elif scope is Message:
+            yield from (message for view in self.views for message in view.messages.values())
+        elif scope is ToolCall:
+            yield from (call for view in self.views for call in view.tool_calls.values())
+        elif scope is Terminal:
+            yield from (terminal for view in self.views for terminal in view.terminals.values())
+        elif scope is Permission:
+            yield from (permission for view in self.views for permission in view.permissions)
+        elif scope is Request:
+            yield from (request for connection in self.connections.values() for request in connection.requests)
+        else:
+            raise TypeError(f"no rule can be about {scope.__name__}")
