@@ -93,7 +93,7 @@ def command(
     _refuse_what_is_not_there(context, client, bridge, protocol)
     if agent is not None and url is not None:
         raise click.UsageError("--agent and --url are two targets; name one", context)
-    tested, target, arguments = _target(agent, url, profile)
+    tested, target, arguments = chosen_target(agent, url, profile)
     known, where = _known(tested, baseline)
     from conformance import runner
     from conformance.report.console import Console
@@ -150,7 +150,7 @@ def _refuse_what_is_not_there(context: click.Context, client: str | None, bridge
         raise click.UsageError("--protocol 1: this version tests version 2 of the protocol only", context)
 
 
-def _target(agent: str | None, url: str | None, name: str | None) -> "tuple[Profile, Target, tuple[str, ...]]":
+def chosen_target(agent: str | None, url: str | None, name: str | None) -> "tuple[Profile, Target, tuple[str, ...]]":
     """The profile, the target as the report shows it, and the options that choose it again. Raises ProfileError."""
     import shlex
 
