@@ -7,7 +7,7 @@ patience for an agent that hangs, a limit for the scenario.
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from conformance.history import Event, Recorder, controls
 from conformance.model import ScriptedModel
@@ -21,6 +21,8 @@ from conformance.scenario.stage import Actor, Connector, Stage
 from conformance.scenario.stops import Broken, NotApplicable, Stop
 from conformance.scenario.verbs.requests import answer_held
 from conformance.scenario.verbs.windows import barrier, quiet_window
+
+_MOST_PATIENCE: Final = 4  # times the patience, for an agent that goes on and on
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +108,7 @@ def _is_usable(actor: Actor) -> bool:
 async def _settle(stage: Stage, actor: Actor, *, quiet: bool) -> None:
     """Waits until no request is open and no session at work, then for quiet and an answered request."""
     conn, began, patience = actor.conn, stage.now, stage.patience
-    await stage.waits.until(
-        lambda event: (not stage.unanswered(conn) and not stage.busy_sessions(conn)) or sight.ends(event, conn),
-        since=max(0, began - 1),
-        patience=patience,
-    )
+    await _until_nothing_is_owed(stage, conn, patience)
     if actor.client.connection.ended.is_set():
         return
     for sent in stage.unanswered(conn):
@@ -119,6 +117,24 @@ async def _settle(stage: Stage, actor: Actor, *, quiet: bool) -> None:
         stage.out_of_patience(conn, "idle", patience, began, session=session)
     if actor.answer is not None:
         await (quiet_window(stage, actor, None) if quiet else barrier(stage, actor))
+
+
+async def _until_nothing_is_owed(stage: Stage, conn: str, patience: float) -> None:
+    """Returns early only where all patience passed without a sign of the agent, or far too much of it with some."""
+
+    def is_over(event: Event) -> bool:
+        return (not stage.unanswered(conn) and not stage.busy_sessions(conn)) or sight.ends(event, conn)
+
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + _MOST_PATIENCE * patience
+    while clock() < deadline:
+        since = stage.now
+        found = await stage.waits.until(is_over, since=max(0, since - 1), patience=patience)
+        # Between the idle of one prompt and the running of the next it is over for a moment.
+        if found is not None and (is_over(found) or sight.ends(stage.recorder.history.events[-1], conn)):
+            return
+        if found is None and not any(event.conn == conn for event in stage.recorder.history.events[since:]):
+            return
 
 
 async def _end(stage: Stage) -> None:
