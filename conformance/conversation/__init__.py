@@ -1,5 +1,6 @@
 """A history read once, in one linear pass, into the protocol's own terms."""
 
+from conformance.conversation.calls import Permission, Terminal, ToolCall, ToolStep
 from conformance.conversation.connections import Connection
 from conformance.conversation.facts import (
     BUSY,
@@ -9,13 +10,9 @@ from conformance.conversation.facts import (
     STANDARD_STATES,
     Message,
     ModelRequest,
-    Permission,
     Replay,
     Request,
     State,
-    Terminal,
-    ToolCall,
-    ToolStep,
     Update,
     Work,
     text_after,

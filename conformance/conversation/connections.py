@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 MALFORMED: Final = (Kind.NOT_JSON, Kind.NOT_UTF8, Kind.TOO_LONG, Kind.NOT_OBJECT, Kind.NOT_JSONRPC, Kind.ARRAY)
 QUIET: Final = 1.0
-"""Seconds of silence after which, in a recording that the suite did not drive, an agent has nothing more in hand to write."""
+"""Seconds of silence after which, in a recording that the suite did not drive, an agent has nothing more in hand to
+write."""
 
 
 @dataclass(eq=False)
@@ -52,7 +53,9 @@ class Connection:
 
     def initialized_before(self, seq: float) -> Request | None:
         """The latest initialize that had been answered with success at that position."""
-        answered = (request for request in reversed(self.initializes) if request.succeeded and request.answered_at < seq)
+        answered = (
+            request for request in reversed(self.initializes) if request.succeeded and request.answered_at < seq
+        )
         return next(answered, None)
 
     @cached_property
@@ -101,7 +104,11 @@ class Connection:
     @cached_property
     def malformed_lines(self) -> list[Event]:
         """Lines of the client that no agent can answer by an id: an answer with id null may belong to one."""
-        return [e for e in self.client_events if e.envelope is not None and (e.envelope.kind in MALFORMED or e.envelope.flaws)]
+        return [
+            e
+            for e in self.client_events
+            if e.envelope is not None and (e.envelope.kind in MALFORMED or e.envelope.flaws)
+        ]
 
     def malformed_between(self, start: float, end: float) -> Sequence[Event]:
         """Malformed lines of the client between two positions, both left out."""
@@ -110,14 +117,16 @@ class Connection:
 
     @cached_property
     def provocations(self) -> list[Event]:
-        """What the client sent that is wrong or unknown, and may have silenced the agent: malformed lines, unknown notifications,
-        requests with params that the schema forbids."""
+        """What the client sent that is wrong or unknown, and may have silenced the agent: malformed lines, unknown
+        notifications, requests with params that the schema forbids."""
         unknown = [event for event in self.notifications if is_unknown_notification(event)]
         calls = {request.event.seq for request in self.requests}
         wrong = [
             shape.event
             for shape in self.client_shapes
-            if shape.part == "params" and shape.event.seq in calls and any(not problem.is_lenient for problem in shape.problems)
+            if shape.part == "params"
+            and shape.event.seq in calls
+            and any(not problem.is_lenient for problem in shape.problems)
         ]
         return sorted([*self.malformed_lines, *unknown, *wrong], key=lambda event: event.seq)
 
@@ -134,7 +143,8 @@ class Connection:
 
     @cached_property
     def cancelled_ids(self) -> dict[tuple[str, Any], int]:
-        """Key of a request id -> where the client's first $/cancel_request named it, whether there was such a request or not."""
+        """Key of a request id -> where the client's first $/cancel_request named it, whether there was such a
+        request or not."""
         found: dict[tuple[str, Any], int] = {}
         for event in self.notifications:
             params = event.message.get("params")
@@ -165,10 +175,13 @@ class Connection:
 
     def pending_since(self, start: float, end: float) -> Request | None:
         """The first request sent after a position that was pending at another."""
-        return next((r for r in self.requests_after(start) if r.seq < end < r.answered_at), None) if start < end else None
+        return (
+            next((r for r in self.requests_after(start) if r.seq < end < r.answered_at), None) if start < end else None
+        )
 
     def pending_like(self, identifier: Any, seq: float) -> Request | None:
-        """A request pending at that position whose id looks like that one and differs in its JSON type: 1 and "1", 1 and 1.0."""
+        """A request pending at that position whose id looks like that one and differs in its JSON type: 1 and "1", 1
+        and 1.0."""
         for request in self._by_look.get(look(identifier), [])[:1000]:
             if request.seq < seq < request.answered_at:
                 return request
@@ -220,9 +233,9 @@ class Connection:
         """The suite's windows (all kinds, or one) that began after that position."""
         for window in Span(self._windows, bisect_right(self._windows, seq, key=lambda control: control.seq)):
             about = window.control or {}
-            if about.get("kind", kind) == kind or kind is None:
-                if _number(about.get("began"), seq + 1) > seq:
-                    yield window
+            is_asked = kind is None or about.get("kind", kind) == kind
+            if is_asked and _number(about.get("began"), seq + 1) > seq:
+                yield window
 
     @cached_property
     def _windows(self) -> list[Event]:
@@ -242,8 +255,9 @@ class Connection:
         return asked > bisect_right(self._answers_of_client, seq)
 
     def barrier_after(self, seq: float, before: float = float("inf")) -> Request | None:
-        """The first request sent after that position whose response came (before that other position): the agent, having answered it,
-        had written all that it owed before it. session/prompt and session/resume are no barriers: they wait for work of their own."""
+        """The first request sent after that position whose response came (before that other position): the agent,
+        having answered it, had written all that it owed before it. session/prompt and session/resume are no
+        barriers: they wait for work of their own."""
         for request in self.requests_after(seq):
             if request.seq > before:
                 return None
@@ -263,20 +277,20 @@ class Connection:
         return found
 
     def quiet_barrier_after(self, seq: float) -> Request | None:
-        """The first barrier after that position that was asked on a quiet line: what the agent owed, and was about to write, had been
-        written before."""
+        """The first barrier after that position that was asked on a quiet line: what the agent owed, and was about
+        to write, had been written before."""
         at = bisect_right(self._quiet_barriers, seq, key=lambda request: request.seq)
         return self._quiet_barriers[at] if at < len(self._quiet_barriers) else None
 
     def out_of_patience(self, event: Event, *, answer_to: Request | None = None, patience: float = 0.0) -> Event | None:
-        """The event that shows that patience ran out after `event` while the connection lived: the suite's own `waited` that was spent on
-        what followed it, or in a foreign recording a line of the agent that came later than the patience (or that many seconds, where
-        that is more). None where that is not shown."""
+        """The event that shows that patience ran out after `event` while the connection lived: the suite's own
+        `waited` that was spent on what followed it, or in a foreign recording a line of the agent that came later
+        than the patience (or that many seconds, where that is more). None where that is not shown."""
         for control in Span(self._waits, bisect_right(self._waits, event.seq, key=lambda control: control.seq)):
             about = control.control or {}
-            if answer_to is None or (about.get("for") == "response" and about.get("id") == answer_to.id):
-                if control.t - event.t >= _number(about.get("seconds"), 0.0) / 2:
-                    return control
+            is_asked = answer_to is None or _is_wait_for(about, answer_to)
+            if is_asked and control.t - event.t >= _number(about.get("seconds"), 0.0) / 2:
+                return control
         if self.conversation.is_driven:
             return None
         return self._line_after(self.agent_events, event, max(patience, self.conversation.patience))
@@ -290,12 +304,12 @@ class Connection:
         return later
 
     def client_out_of_patience(self, event: Event, *, answer_to: Request | None = None) -> Event | None:
-        """The event that shows that the client had longer than the patience after `event` and went on: a line of its own that came later
-        than that, or the suite's own `waited` for the response to `answer_to`. None where that is not shown."""
-        for control in self._waits if answer_to is not None else ():
-            about = control.control or {}
-            if control.seq > event.seq and answer_to is not None:
-                if about.get("for") == "response" and about.get("id") == answer_to.id:
+        """The event that shows that the client had longer than the patience after `event` and went on: a line of its
+        own that came later than that, or the suite's own `waited` for the response to `answer_to`. None where that
+        is not shown."""
+        if answer_to is not None:
+            for control in self._waits:
+                if control.seq > event.seq and _is_wait_for(control.control or {}, answer_to):
                     return control
         return self._line_after(self.client_events, event, self.conversation.patience)
 
@@ -306,7 +320,11 @@ _NO_BARRIERS: Final = ("session/prompt", "session/resume", "session/new", "sessi
 def is_unknown_notification(event: Event) -> bool:
     """Whether no version of the protocol lets a client send this notification."""
     method = str(event.message.get("method"))
-    return not (method in CLIENT_METHODS or method in PROTOCOL_METHODS or any(entry.name == method for entry in UNSTABLE_METHODS))
+    return not (
+        method in CLIENT_METHODS
+        or method in PROTOCOL_METHODS
+        or any(entry.name == method for entry in UNSTABLE_METHODS)
+    )
 
 
 def look(identifier: Any) -> str:
@@ -314,6 +332,11 @@ def look(identifier: Any) -> str:
     if isinstance(identifier, float) and identifier.is_integer():
         return str(int(identifier))
     return str(identifier).strip()
+
+
+def _is_wait_for(about: Mapping[str, Any], request: Request) -> bool:
+    """Whether a `waited` tells of a wait for the response to this request."""
+    return about.get("for") == "response" and request_key(about.get("id")) == request_key(request.id)
 
 
 def _number(value: Any, otherwise: float) -> float:

@@ -1,12 +1,12 @@
-"""The protocol's own terms, as facts read from a history: requests, updates, messages, works, replays, tool calls, permissions.
+"""The protocol's own terms, as facts read from a history: requests, updates, messages, works, replays, tool calls,
+permissions.
 
-Each names the events it stands on. Nothing here judges; what several rules need to know of the traffic is said here once.
-Filled by `conformance.conversation.reader` in one pass and not changed after it.
+Each names the events it stands on. Nothing here judges; what several rules need to know of the traffic is said here
+once. Filled by `conformance.conversation.reader` in one pass and not changed after it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -55,7 +55,8 @@ class Request:
 
     @property
     def result(self) -> Any:
-        """The result of a success response; None where there is none (and where the result is null: see `succeeded`)."""
+        """The result of a success response; None where there is none (and where the result is null: see
+        `succeeded`)."""
         return self.response.message.get("result") if self.response is not None else None
 
     @property
@@ -65,7 +66,8 @@ class Request:
 
     @property
     def succeeded(self) -> bool:
-        """Answered with a result. An error of null beside it is no error, though it must not stand there (wire.result-or-error)."""
+        """Answered with a result. An error of null beside it is no error, though it must not stand there
+        (wire.result-or-error)."""
         message = self.response.message if self.response is not None else {}
         return "result" in message and message.get("error") is None
 
@@ -135,7 +137,8 @@ def text_of_blocks(content: Any) -> str:
 
 
 def text_after(updates: list[Update]) -> str:
-    """The text of a message after these upserts and chunks in order (schema UserMessage: a whole update replaces, a chunk appends)."""
+    """The text of a message after these upserts and chunks in order (schema UserMessage: a whole update replaces, a
+    chunk appends)."""
     parts: list[str] = []
     for update in updates:
         if update.is_chunk:
@@ -177,7 +180,8 @@ class Message:
 
 @dataclass(slots=True, eq=False)
 class State:
-    """One state_update. `before` is the last standard state that this connection was told (idle at first, None where it cannot know)."""
+    """One state_update. `before` is the last standard state that this connection was told (idle at first, None where
+    it cannot know)."""
 
     update: Update
     value: str
@@ -201,7 +205,8 @@ class State:
 
     @property
     def stop_reason(self) -> str | None:
-        """The stop reason of an idle; None where it is absent, null or malformed (schema IdleStateUpdate: all the same)."""
+        """The stop reason of an idle; None where it is absent, null or malformed (schema IdleStateUpdate: all the
+        same)."""
         reason = self.update.body.get("stopReason")
         return reason if isinstance(reason, str) and self.is_idle else None
 
@@ -214,7 +219,8 @@ class State:
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """The span of a session's foreground work as one connection saw it: from running or requires_action to the idle that ends it."""
+    """The span of a session's foreground work as one connection saw it: from running or requires_action to the idle
+    that ends it."""
 
     view: View
     began: State
@@ -304,117 +310,6 @@ class Replay:
             if message is not None and message not in seen and self.view.is_replayed(update):
                 seen.add(message)
                 yield message
-
-
-@dataclass(slots=True, eq=False)
-class ToolCall:
-    """A tool call as one connection saw it. `steps` are its tool_call_update bodies with the status that stands after each."""
-
-    id: str
-    view: View
-    steps: list[ToolStep] = field(default_factory=list)
-    chunks: list[Update] = field(default_factory=list)
-
-    @property
-    def first(self) -> ToolStep:
-        return self.steps[0]
-
-    @property
-    def status(self) -> str:
-        return self.steps[-1].status if self.steps else "pending"
-
-    def status_at(self, seq: float) -> str | None:
-        """The status that stood at that position; None before it was announced."""
-        status = None
-        for step in self.steps:
-            if step.update.seq > seq:
-                break
-            status = step.status
-        return status
-
-    @property
-    def terminal_ids(self) -> set[str]:
-        """Ids of the terminals that its content shows: its processes."""
-        shown = [step.update.body.get("content") for step in self.steps] + [[chunk.body.get("content")] for chunk in self.chunks]
-        items = (item for content in shown if isinstance(content, list) for item in content if isinstance(item, dict))
-        return {str(item.get("terminalId")) for item in items if item.get("type") == "terminal"}
-
-    def steps_after(self, seq: float) -> list[ToolStep]:
-        return self.steps[bisect_right(self.steps, seq, key=lambda step: step.update.seq) :]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ToolStep:
-    """One tool_call_update: the status it names (None where it leaves it) and the one that stands after it."""
-
-    update: Update
-    names: str | None
-    status: str
-    before: str | None  # the status before it; None for the first
-
-
-@dataclass(slots=True, eq=False)
-class Terminal:
-    """An agent-owned terminal as one connection saw it."""
-
-    id: str
-    view: View
-    updates: list[Update] = field(default_factory=list)
-    exited: Update | None = None  # the update that reported its exitStatus
-
-
-@dataclass(slots=True, eq=False)
-class Permission:
-    """A session/request_permission with its answer and, where the agent took it back, its withdrawal."""
-
-    request: Request
-    view: View
-    tool_call_id: str | None
-    work: Work | None
-
-    @property
-    def seq(self) -> int:
-        return self.request.seq
-
-    @property
-    def answer(self) -> Event | None:
-        return self.request.response
-
-    @property
-    def withdrawn(self) -> Event | None:
-        return self.request.cancels[0] if self.request.cancels else None
-
-    @property
-    def options(self) -> list[dict[str, Any]]:
-        options = self.request.params.get("options") if isinstance(self.request.params, dict) else None
-        return [option for option in options if isinstance(option, dict)] if isinstance(options, list) else []
-
-    @property
-    def outcome(self) -> dict[str, Any]:
-        result = self.request.result
-        outcome = result.get("outcome") if isinstance(result, dict) else None
-        return outcome if isinstance(outcome, dict) else {}
-
-    @property
-    def selected(self) -> dict[str, Any] | None:
-        """The offered option that the client selected; None for another outcome and for an option that was not offered."""
-        if self.outcome.get("outcome") != "selected":
-            return None
-        return next((option for option in self.options if option.get("optionId") == self.outcome.get("optionId")), None)
-
-    @property
-    def is_approved(self) -> bool:
-        option = self.selected
-        return option is not None and not str(option.get("kind", "")).startswith("reject")
-
-    @property
-    def is_denied(self) -> bool:
-        """Answered, and surely no approval (schema RequestPermissionOutcome): a reject option, cancelled, an option that was not
-        offered, an outcome of another kind, an error. A custom option kind is neither."""
-        if self.answer is None:
-            return False
-        option = self.selected
-        return option is None or str(option.get("kind", "")).startswith("reject")
 
 
 @dataclass(slots=True, eq=False)

@@ -1,7 +1,8 @@
 """The one linear pass that reads a history as a conversation.
 
-Matches responses to requests by connection, sender and id; follows each session as each connection sees it; keeps what the suite says of
-its own doing. Never raises on what an agent wrote: malformed parts are simply not understood here (the wire rules judge them).
+Matches responses to requests by connection, sender and id; follows each session as each connection sees it; keeps what
+the suite says of its own doing. Never raises on what an agent wrote: malformed parts are simply not understood here
+(the wire rules judge them).
 """
 
 from collections import Counter, deque
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from conformance.conversation.calls import Permission, Terminal, ToolCall, ToolStep
 from conformance.conversation.connections import Connection
 from conformance.conversation.facts import (
     BUSY,
@@ -16,13 +18,9 @@ from conformance.conversation.facts import (
     STANDARD_STATES,
     Message,
     ModelRequest,
-    Permission,
     Replay,
     Request,
     State,
-    Terminal,
-    ToolCall,
-    ToolStep,
     Update,
     Work,
 )
@@ -62,7 +60,9 @@ class _Reader:
         self._open: dict[View, _Open] = {}
         self._marks: dict[tuple[str, Any], dict[str, Any]] = {}  # (connection, id key) -> the suite's `submits`
         self._models: dict[int, ModelRequest] = {}
-        self._unanswered: dict[tuple[str, str, str, Any], deque[Request]] = {}  # (connection, sender, id key) -> its pending requests
+        self._unanswered: dict[
+            tuple[str, str, str, Any], deque[Request]
+        ] = {}  # (connection, sender, id key) -> its pending requests
         self._pending: dict[Session, dict[Request, Submission]] = {}  # prompts not answered yet
         self._working: Counter[Session] = Counter()  # how many views have work open
 
@@ -132,7 +132,12 @@ class _Reader:
         by_agent = event.dir == "agent"
         sender = "agent" if by_agent else "client"
         request = Request(
-            event, connection, "agent" if by_agent else "client", message.get("id"), str(message.get("method")), message.get("params")
+            event,
+            connection,
+            "agent" if by_agent else "client",
+            message.get("id"),
+            str(message.get("method")),
+            message.get("params"),
         )
         same_id = connection.by_id.setdefault((sender, *request_key(request.id)), [])
         unanswered = self._unanswered.setdefault((connection.name, sender, *request_key(request.id)), deque())
@@ -212,7 +217,8 @@ class _Reader:
             connection.known_sessions.setdefault(identifier, request.seq)
 
     def _stray_session(self, connection: Connection, event: Event) -> None:
-        """A session that a response under a wrong id names is known all the same: that fault is not to be counted twice."""
+        """A session that a response under a wrong id names is known all the same: that fault is not to be counted
+        twice."""
         result = event.message.get("result")
         identifier = result.get("sessionId") if isinstance(result, dict) else None
         if isinstance(identifier, str):
@@ -262,11 +268,7 @@ class _Reader:
         elif kind == "tool_call_update" or kind == "tool_call_content_chunk":
             self._tool_call(view, update)
         elif kind == "terminal_update" or kind == "terminal_output_chunk":
-            if isinstance(identifier := body.get("terminalId"), str):
-                terminal = view.terminals.setdefault(identifier, Terminal(identifier, view))
-                terminal.updates.append(update)
-                if terminal.exited is None and isinstance(body.get("exitStatus"), dict):
-                    terminal.exited = update
+            self._terminal(view, update)
 
     def _message(self, view: View, kind: str, identifier: str, update: Update) -> None:
         message = view.messages.get((kind, identifier))
@@ -309,11 +311,20 @@ class _Reader:
         else:
             call.steps.append(ToolStep(update, names or "pending", names or "pending", before))
 
+    def _terminal(self, view: View, update: Update) -> None:
+        identifier = update.body.get("terminalId")
+        if not isinstance(identifier, str):
+            return
+        terminal = view.terminals.setdefault(identifier, Terminal(identifier, view))
+        terminal.updates.append(update)
+        if terminal.exited is None and isinstance(update.body.get("exitStatus"), dict):
+            terminal.exited = update
+
     # -- what the pass keeps
 
     def settle(self) -> None:
-        """After the pass: a foreign submission whose text no other one of its session has is its own nonce. Where others have the same
-        text, what is reported before the second one was sent can only be the first."""
+        """After the pass: a foreign submission whose text no other one of its session has is its own nonce. Where
+        others have the same text, what is reported before the second one was sent can only be the first."""
         for session in self.conversation.sessions.values():
             texts = Counter(submission.text.strip() for submission in session.submissions)
             nonces = Counter(submission.nonce for submission in session.submissions)
@@ -375,7 +386,8 @@ def _number(about: Any) -> int:
 
 
 def announced_sessions(value: Any) -> Iterator[str]:
-    """Every string under a key that ends in "sessionId" anywhere in a value: how updates announce subagents and forks."""
+    """Every string under a key that ends in "sessionId" anywhere in a value: how updates announce subagents and
+    forks."""
     if isinstance(value, dict):
         for key, item in value.items():
             if isinstance(item, str) and key.lower().endswith("sessionid"):

@@ -9,19 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from conformance.conversation.facts import (
-    MESSAGE_KINDS,
-    STANDARD_STATES,
-    Message,
-    Permission,
-    Replay,
-    Request,
-    State,
-    Terminal,
-    ToolCall,
-    Update,
-    Work,
-)
+from conformance.conversation.calls import Permission, Terminal, ToolCall
+from conformance.conversation.facts import MESSAGE_KINDS, STANDARD_STATES, Message, Replay, Request, State, Update, Work
 from conformance.conversation.span import Span
 from conformance.history import Event
 
@@ -59,8 +48,9 @@ class View:
         return self.messages.get((kind, update.message_id)) if kind and update.message_id is not None else None
 
     def is_replayed(self, update: Update) -> bool:
-        """Whether a message update inside a resume window tells of the past: its message was known before the window, here or on
-        another connection, or no prompt that was pending meanwhile explains it. Outside windows nothing is a replay."""
+        """Whether a message update inside a resume window tells of the past: its message was known before the
+        window, here or on another connection, or no prompt that was pending meanwhile explains it. Outside windows
+        nothing is a replay."""
         if update.replay is None:
             return False
         kind = MESSAGE_KINDS.get(update.kind)
@@ -197,7 +187,8 @@ class Session:
 
     @cached_property
     def creations(self) -> int:
-        """How many session/new returned its id; more than one where two agents, or two lives of one, count by themselves."""
+        """How many session/new returned its id; more than one where two agents, or two lives of one, count by
+        themselves."""
         return sum(view.created is not None for view in self.views)
 
     def cancels_between(self, start: float, end: float) -> Sequence[tuple[Connection, Event]]:
@@ -238,7 +229,9 @@ class Session:
         for submission in self.submissions:
             texts = {submission.text.strip(), *(m.live_text.strip() for m in submission.own_messages)} - {""}
             for text in texts:
-                found[text] = submission if found.get(text, submission) is submission and submission.nonce is not None else None
+                found[text] = (
+                    submission if found.get(text, submission) is submission and submission.nonce is not None else None
+                )
         return found
 
     def told_by(self, text: str) -> Submission | None:
@@ -249,7 +242,9 @@ class Session:
     def calls_perhaps_approved(self) -> set[str]:
         """Tool calls that some permission request, on any connection, approved or may still approve."""
         permissions = (permission for view in self.views for permission in view.permissions)
-        return {p.tool_call_id for p in permissions if p.tool_call_id is not None and (p.is_approved or p.answer is None)}
+        return {
+            p.tool_call_id for p in permissions if p.tool_call_id is not None and (p.is_approved or p.answer is None)
+        }
 
     @cached_property
     def stop_reasons(self) -> dict[str, dict[View, int]]:
@@ -267,8 +262,8 @@ class Session:
 
     @cached_property
     def _by_nonce(self) -> dict[str, list[Message]]:
-        """Nonce -> user messages whose live text shows it. A suite's nonce is one word of the text, a foreign one is all of it, as is the
-        text of the first of several submissions that have the same."""
+        """Nonce -> user messages whose live text shows it. A suite's nonce is one word of the text, a foreign one is
+        all of it, as is the text of the first of several submissions that have the same."""
         words = {s.nonce for s in self.submissions if s.nonce is not None and s.has_own_nonce}
         whole = {s.nonce for s in self.submissions if s.nonce is not None and not s.has_own_nonce}
         whole |= {s.text.strip() for s in self.submissions if s.nonce is None and s.alone_until > s.seq} - {""}

@@ -1,4 +1,5 @@
-"""Where lines depart from the schema, found once for each connection and side: shapes that are wrong, fields and values beyond it.
+"""Where lines depart from the schema, found once for each connection and side: shapes that are wrong, fields and values
+beyond it.
 
 Knows how to ask `conformance.protocol` about each line; judges nothing.
 """
@@ -31,8 +32,8 @@ class Shape:
 
 
 def shapes(side: Side, own: list[Request], notifications: list[Event], answered: list[Request]) -> list[Shape]:
-    """What departs, in order, in the params that `side` sent (its `own` requests and `notifications`) and in the results that it
-    gave (the other side's requests that it `answered`). Lines that are all right are left out."""
+    """What departs, in order, in the params that `side` sent (its `own` requests and `notifications`) and in the
+    results that it gave (the other side's requests that it `answered`). Lines that are all right are left out."""
     found = [*_params(side, own, notifications), *_results(answered)]
     return sorted(found, key=lambda shape: shape.event.seq)
 

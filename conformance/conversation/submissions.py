@@ -1,4 +1,5 @@
-"""The prompts that were submitted: what was sent, what answered each, and how the tester recognises the message it became."""
+"""The prompts that were submitted: what was sent, what answered each, and how the tester recognises the message it
+became."""
 
 from __future__ import annotations
 
@@ -20,12 +21,16 @@ class Submission:
     request: Request
     session: Session
     text: str
-    nonce: str | None = None  # by the suite, or the text itself where it is unique in foreign traffic (settled after the pass)
+    nonce: str | None = (
+        None  # by the suite, or the text itself where it is unique in foreign traffic (settled after the pass)
+    )
     has_own_nonce: bool = False  # a token that stands in no other text: found anywhere in a message it marks it
     alias: str | None = None
     trigger: str | None = None  # name of the profile's trigger that it is
     refusable: str | None = None  # why the agent may or must refuse it for its own sake
-    alone_until: float = float("inf")  # position of the next submission with the same text; -1 where an earlier one had it
+    alone_until: float = float(
+        "inf"
+    )  # position of the next submission with the same text; -1 where an earlier one had it
 
     @property
     def seq(self) -> int:
@@ -64,11 +69,15 @@ class Submission:
 
     @cached_property
     def marked(self) -> list[Message]:
-        """User messages, on any connection, whose live text shows this submission and that came after it. Empty where another
-        submission has the same text."""
+        """User messages, on any connection, whose live text shows this submission and that came after it. Empty
+        where another submission has the same text."""
         if self.nonce is None:
             return []
-        return [message for message in self.session.messages_with(self.nonce) if message.live and message.live[0].seq > self.seq]
+        return [
+            message
+            for message in self.session.messages_with(self.nonce)
+            if message.live and message.live[0].seq > self.seq
+        ]
 
     def is_whole(self, message: Message) -> bool:
         """Whether the message's live text is the submission's text and nothing more: not one that quotes it."""
@@ -76,8 +85,8 @@ class Submission:
 
     @cached_property
     def marked_elsewhere(self) -> Message | None:
-        """The message under another id than the returned one that this submission became; None where it has the returned id, or where
-        that is not certain."""
+        """The message under another id than the returned one that this submission became; None where it has the
+        returned id, or where that is not certain."""
         if self.message_id is None or any(m.id == self.message_id for m in self.marked):
             return None
         if any(update.is_chunk or update.sets_content for update in self.reports):
@@ -106,7 +115,8 @@ class Submission:
 
     @cached_property
     def report(self) -> Update | None:
-        """The first live update that reports this submission: under its id or, where no id was returned, by its mark."""
+        """The first live update that reports this submission: under its id or, where no id was returned, by its
+        mark."""
         found = self.reports or [update for message in self.marked or self._alone for update in message.live]
         return min(found, key=lambda update: update.seq, default=None)
 
@@ -120,13 +130,15 @@ class Submission:
 
     @property
     def inserted_at(self) -> float:
-        """The first position that tells that its message is in the conversation: its report or a success; infinity where nothing does."""
+        """The first position that tells that its message is in the conversation: its report or a success; infinity
+        where nothing does."""
         reported = self.report.seq if self.report is not None else float("inf")
         return min(reported, self.answered_at if self.request.succeeded else float("inf"))
 
     @property
     def work(self) -> Work | None:
-        """The work on its own connection that was open when it was inserted, or else the first that began after it was sent."""
+        """The work on its own connection that was open when it was inserted, or else the first that began after it
+        was sent."""
         if self.view is None:
             return None
         joined = self.view.work_at(self.inserted_at) if self.inserted_at < float("inf") else None
@@ -134,7 +146,8 @@ class Submission:
 
     @property
     def cancels(self) -> list[Event]:
-        """What could have cancelled it while it was pending: $/cancel_request for it, session/cancel and close of its session."""
+        """What could have cancelled it while it was pending: $/cancel_request for it, session/cancel and close of
+        its session."""
         stops = self.session.stops_between(self.seq, self.answered_at)
         return sorted([*self.request.cancels, *stops], key=lambda event: event.seq)
 

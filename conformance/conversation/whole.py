@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from conformance.conversation.calls import Permission, Terminal, ToolCall
 from conformance.conversation.connections import Connection
-from conformance.conversation.facts import Message, ModelRequest, Permission, Replay, Request, Terminal, ToolCall, Work
+from conformance.conversation.facts import Message, ModelRequest, Replay, Request, Work
 from conformance.conversation.sessions import Session, View
 from conformance.conversation.submissions import Submission
 from conformance.history import Event, History

@@ -8,8 +8,8 @@ from typing import Final
 
 # -- what was set up
 PROFILE: Final = "profile"
-"""First event of a driven history: triggers {name: text}, sessions {shared, survives-restart}, model (an api name or null),
-patience, hold_window, quiet_window (seconds)."""
+"""First event of a driven history: triggers {name: text}, sessions {shared, survives-restart}, model (an api name or
+null), patience, hold_window, quiet_window (seconds)."""
 
 STARTED: Final = "started"
 """A connection began: transport ("stdio" | "websocket"), restart_of (name of the earlier connection, or null)."""
@@ -32,8 +32,8 @@ LIMIT: Final = "limit"
 
 # -- what a scenario did
 SUBMITS: Final = "submits"
-"""Just before a session/prompt: id, session, nonce (or null), alias, trigger (or null), exact (same text as an earlier one),
-refusable (why the agent may or must refuse it, or null)."""
+"""Just before a session/prompt: id, session, nonce (or null), alias, trigger (or null), exact (same text as an
+earlier one), refusable (why the agent may or must refuse it, or null)."""
 WAITED: Final = "waited"
 """A wait ran out of patience: for ("response" | "idle" | "update" | ...), session, id, seconds."""
 WINDOW: Final = "window"
@@ -45,11 +45,12 @@ LATE_ANSWER: Final = "late-answer"
 
 # -- the scripted model
 MODEL_REQUEST: Final = "model-request"
-"""number, api, nonce (or null), group (session alias or null), side (true for titles, summaries, routers), last_user (true when
-the prompt with that nonce is the last user message of the request)."""
+"""number, api, nonce (or null), group (session alias or null), side (true for titles, summaries, routers), last_user
+(true when the prompt with that nonce is the last user message of the request)."""
 MODEL_HELD: Final = "model-held"
 MODEL_RELEASED: Final = "model-released"
 MODEL_ANSWERED: Final = "model-answered"
-"""number, how ("say" | "call-tool" | "fail" | "drop" | "end-early" | "garbage" | ...), status, injected (true for a failure)."""
+"""number, how ("say" | "call-tool" | "fail" | "drop" | "end-early" | "garbage" | ...), status, injected (true for a
+failure)."""
 TOOL_EFFECT: Final = "tool-effect"
 """The effect of a tool was seen (a file that a denied command was to write): nonce or tool call, detail."""

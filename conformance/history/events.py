@@ -16,9 +16,9 @@ Direction = Literal["client", "agent", "control"]
 class Event:
     """One line on the wire, or one thing that the suite did or saw (a control event).
 
-    `seq` counts from 0 within the history; `t` is in seconds since its start; `conn` names one life of a transport (a restarted
-    agent is another connection). `envelope` is set for what `client` and `agent` sent, `control` for the rest: its "event" is one of
-    `conformance.history.controls`.
+    `seq` counts from 0 within the history; `t` is in seconds since its start; `conn` names one life of a transport (a
+    restarted agent is another connection). `envelope` is set for what `client` and `agent` sent, `control` for the
+    rest: its "event" is one of `conformance.history.controls`.
     """
 
     seq: int

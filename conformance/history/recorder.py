@@ -1,7 +1,7 @@
 """The recorder: the one place where events come into being, in memory and on disk at once.
 
-Each event is written as one line and flushed before anyone acts on it, so a crash loses at most the last one. A disk that is full or
-gone never stops a run: the history in memory goes on and says what is missing from the file.
+Each event is written as one line and flushed before anyone acts on it, so a crash loses at most the last one. A disk
+that is full or gone never stops a run: the history in memory goes on and says what is missing from the file.
 """
 
 import time
@@ -55,7 +55,8 @@ class Recorder:
         return self._append(conn, direction, envelope, None)
 
     def control(self, conn: str, name: str, /, **fields: Any) -> Event:
-        """`name` and `fields` as `conformance.history.controls` lists them; `conn` is "" for what concerns no connection."""
+        """`name` and `fields` as `conformance.history.controls` lists them; `conn` is "" for what concerns no
+        connection."""
         return self._append(conn, "control", None, {"event": name, **fields})
 
     def now(self) -> float:
@@ -70,7 +71,9 @@ class Recorder:
                 self._lose(error)
             self._file = None
 
-    def _append(self, conn: str, direction: Direction, envelope: Envelope | None, control: dict[str, Any] | None) -> Event:
+    def _append(
+        self, conn: str, direction: Direction, envelope: Envelope | None, control: dict[str, Any] | None
+    ) -> Event:
         event = Event(len(self.history.events), round(self.now(), 6), conn, direction, envelope, control)
         self.history.events.append(event)
         if self._file is not None:

@@ -1,4 +1,5 @@
-"""Masks secrets before anything is written: values of environment variables that look like keys, and Authorization headers.
+"""Masks secrets before anything is written: values of environment variables that look like keys, and Authorization
+headers.
 
 Works on text and on parsed JSON alike; the masked form names the variable, so a reader knows what stood there.
 """
@@ -8,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE|SESSION_ID)", re.IGNORECASE)
-_AUTHORIZATION = re.compile(r"""(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token)\s+)?)([^\s"',;}]{4,})""")
+_AUTHORIZATION = re.compile(
+    r"""(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token)\s+)?)([^\s"',;}]{4,})"""
+)
 _BEARER = re.compile(r"(?i)\b(bearer\s+)([A-Za-z0-9._~+/=-]{12,})")
 _MINIMUM = 8  # characters; shorter values would mask ordinary words
 
@@ -24,7 +27,9 @@ class Redactor:
         }
         secrets.update({home: "~" for home in homes if len(home) > 3})
         self._replacements = secrets
-        self._pattern = re.compile("|".join(re.escape(s) for s in sorted(secrets, key=len, reverse=True))) if secrets else None
+        self._pattern = (
+            re.compile("|".join(re.escape(s) for s in sorted(secrets, key=len, reverse=True))) if secrets else None
+        )
 
     def text(self, text: str) -> str:
         if self._pattern is not None:

@@ -3,8 +3,9 @@
     {"transcript": 1, "protocol": 2, "scenario": ..., "seed": ...}
     {"seq": 0, "t": 0.01, "conn": "ada", "dir": "client" | "agent" | "control", "msg": {...}}
 
-`msg` is the JSON of a message or the fields of a control event; `raw` (text) or `raw64` (base64) stands for a line that is not exactly
-the JSON of a message. Lines with only `t`, `dir` and `msg` are read too: `conn` is then "client", `seq` counts by itself.
+`msg` is the JSON of a message or the fields of a control event; `raw` (text) or `raw64` (base64) stands for a line that
+is not exactly the JSON of a message. Lines with only `t`, `dir` and `msg` are read too: `conn` is then "client", `seq`
+counts by itself.
 """
 
 import base64
@@ -60,15 +61,17 @@ def read_transcript(path: Path) -> History:
     lines = _lines(data)
     number, first = next(lines, (0, b""))
     if not first:
-        raise TranscriptError(f"{path}: the file is empty; a transcript begins with a line {{\"transcript\": 1, ...}}")
+        raise TranscriptError(f'{path}: the file is empty; a transcript begins with a line {{"transcript": 1, ...}}')
     header = _json(first)
     if not isinstance(header, dict) or "transcript" not in header:
         raise TranscriptError(
-            f"{path}:{number}: this is no transcript: its first line must be {{\"transcript\": 1, \"protocol\": 2, ...}}; "
+            f'{path}:{number}: this is no transcript: its first line must be {{"transcript": 1, "protocol": 2, ...}}; '
             "`acp-conformance run --report DIR` and `tap` write such files"
         )
     if header["transcript"] != 1:
-        raise TranscriptError(f"{path}:{number}: transcript format {header['transcript']!r} is not known; this version reads format 1")
+        raise TranscriptError(
+            f"{path}:{number}: transcript format {header['transcript']!r} is not known; this version reads format 1"
+        )
     history = History(header)
     broken: tuple[int, str] | None = None
     for number, text in lines:

@@ -120,7 +120,11 @@ def same_lifecycle(submission: Submission) -> Verdict:
 
 
 def _without_running(
-    submission: Submission, states: Sequence[State], until: float, command: tuple[Event, str], answered: tuple[Event, str]
+    submission: Submission,
+    states: Sequence[State],
+    until: float,
+    command: tuple[Event, str],
+    answered: tuple[Event, str],
 ) -> Verdict:
     view, response = submission.view, submission.response
     if view is None or response is None:

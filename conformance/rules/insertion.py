@@ -13,12 +13,15 @@ def in_order(*parts: Part | None) -> list[Part]:
 
 def told_since(submission: Submission, barrier: Event) -> bool:
     """Whether any line before the barrier, also one that counts as a replay, told of the message."""
-    return any(submission.seq < update.seq < barrier.seq for message in submission.own_messages for update in message.updates)
+    return any(
+        submission.seq < update.seq < barrier.seq for message in submission.own_messages for update in message.updates
+    )
 
 
 def unreported_at(submission: Submission) -> Event | None:
-    """Where it is certain that the accepted message would have been reported: the idle that ends its work, or a barrier request on a
-    quiet connection with no work open. None where the history does not get there, or the session is closed before."""
+    """Where it is certain that the accepted message would have been reported: the idle that ends its work, or a
+    barrier request on a quiet connection with no work open. None where the history does not get there, or the
+    session is closed before."""
     view, response = submission.view, submission.response
     if view is None or response is None:
         return None
@@ -28,7 +31,8 @@ def unreported_at(submission: Submission) -> Event | None:
 
 
 def _its_idle(submission: Submission, view: View, response: Event) -> Event | None:
-    """The idle of the work that began after the response, or after the prompt where no other prompt can be its cause."""
+    """The idle of the work that began after the response, or after the prompt where no other prompt can be its
+    cause."""
     for work in view.works_after(response.seq):
         return work.ended.event if work.ended is not None else None
     work_then = view.work_at(response.seq)
@@ -42,13 +46,18 @@ def _its_idle(submission: Submission, view: View, response: Event) -> Event | No
 
 
 def _quiet_after(submission: Submission, view: View, response: Event) -> Event | None:
-    """The suite's quiet window, or a foreign barrier on a quiet line, after the response and the work that was open then."""
+    """The suite's quiet window, or a foreign barrier on a quiet line, after the response and the work that was open
+    then."""
     connection = submission.request.connection
     work = view.work_at(response.seq)
     since = work.ended_at if work is not None else response.seq
     shown: Event | None = None
     if submission.session.conversation.is_driven:
-        windows = (w for w in connection.windows_after(since) if (w.control or {}).get("session") in (submission.session.id, None))
+        windows = (
+            w
+            for w in connection.windows_after(since)
+            if (w.control or {}).get("session") in (submission.session.id, None)
+        )
         shown = next(windows, None)
     elif (barrier := connection.quiet_barrier_after(since)) is not None:
         shown = barrier.response

@@ -3,12 +3,17 @@
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from conformance.conversation import Conversation, read
+from conformance.conversation import Connection, Conversation, Request, Session, Submission, View, read
 from conformance.history import History
 from conformance.rules.registry import RULES, Exercised, Finding, NotApplicable, Rule
 
 MOST_FINDINGS = 50  # of one rule in one history; the rest is counted
+
+
+OF_VERSION_2 = ("prompt", "command", "state", "cancel", "replay", "clients", "wire", "session", "tool")
+"""Areas that judge nothing on a connection that agreed on version 1: its rules are others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +37,28 @@ def judge(history: History, rules: Iterable[Rule] | None = None) -> Judgement:
     return {rule.id: decide(rule, conversation) for rule in (RULES.values() if rules is None else rules)}
 
 
+def _is_of_version_1(thing: Any) -> bool:
+    """Whether a thing of the conversation belongs to such connections only."""
+    if isinstance(thing, Connection):
+        return thing.is_other_version
+    if isinstance(thing, Session):
+        return bool(thing.views) and all(view.connection.is_other_version for view in thing.views)
+    if isinstance(thing, View | Request):
+        return thing.connection.is_other_version
+    if isinstance(thing, Submission):
+        return thing.request.connection.is_other_version
+    view = getattr(thing, "view", None)
+    return isinstance(view, View) and view.connection.is_other_version
+
+
 def decide(rule: Rule, conversation: Conversation) -> Outcome:
     exercised, omitted = False, 0
     findings: list[Finding] = []
     reasons: list[str] = []
     try:
         for thing in conversation.each(rule.scope):
+            if rule.area in OF_VERSION_2 and _is_of_version_1(thing):
+                continue
             for said in rule.decide(thing):
                 if isinstance(said, Finding):
                     exercised = True

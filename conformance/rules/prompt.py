@@ -39,12 +39,14 @@ def message_id_in_response(submission: Submission) -> Verdict:
 @rule(
     "prompt.no-success-before-insertion",
     MUST,
-    says="Success is sent only once the user message is in the conversation; receipt, queueing or a reserved id is not insertion.",
+    says="Success is sent only once the user message is in the conversation; receipt, queueing or a reserved id is "
+    "not insertion.",
     source="rfd 'Change the session/prompt response', schema PromptRequest method",
     exercised="a success response to session/prompt",
-    proof="success for a prompt that a later cancel drops unreported; or that came while earlier work was open and whose message is "
-    "reported only after that work ended or was released, the whole hold window having passed with other updates in between; or that "
-    "came while earlier work was open and is never reported by a barrier request",
+    proof="success for a prompt that a later cancel drops unreported; or that came while earlier work was open and "
+    "whose message is reported only after that work ended or was released, the whole hold window having "
+    "passed with other updates in between; or that came while earlier work was open and is never reported by "
+    "a barrier request",
     never="a success, a running state and a fast cancel, and the report a few milliseconds later",
 )
 def no_success_before_insertion(submission: Submission) -> Verdict:
@@ -115,13 +117,19 @@ def _held_until(submission: Submission, report: Update, response: Event, earlier
     says="Once the message is inserted the success response is sent without waiting for processing to finish.",
     source="rfd 'Change the session/prompt response', schema PromptRequest method",
     exercised="an accepted prompt whose message was reported and whose work was held open or has ended",
-    proof="the message was reported and the response had not arrived when the idle that ends its work arrived; or the message was reported, "
-    "the model was held for the hold window, and the response came only after release",
+    proof="the message was reported and the response had not arrived when the idle that ends its work arrived; or "
+    "the message was reported, the model was held for the hold window, and the response came only after "
+    "release",
     never="response and idle in one burst: a warning, since one write queue may have swapped them",
 )
 def success_without_waiting_for_work(submission: Submission) -> Verdict:
     view, report, response = submission.view, submission.report, submission.response
-    if view is None or report is None or submission.request.failed or (submission.message_id is not None and not submission.reports):
+    if (
+        view is None
+        or report is None
+        or submission.request.failed
+        or (submission.message_id is not None and not submission.reports)
+    ):
         return
     work = view.work_at(report.seq) or next(iter(view.works_after(report.seq)), None)
     if work is None:
@@ -159,9 +167,10 @@ def success_without_waiting_for_work(submission: Submission) -> Verdict:
     MUST,
     says="A request that is not inserted is answered with a JSON-RPC error, and produces no user-message update.",
     source="rfd 'Change the session/prompt response', schema PromptRequest method",
-    exercised="a prompt refused for its own sake (a block type not advertised, an empty array, an unknown session, invalid params, or the "
-    "profile's fail-before-insertion trigger)",
-    proof="such a prompt is answered with an error and yet reported in a user message; or answered with success and never inserted",
+    exercised="a prompt refused for its own sake (a block type not advertised, an empty array, an unknown session, "
+    "invalid params, or the profile's fail-before-insertion trigger)",
+    proof="such a prompt is answered with an error and yet reported in a user message; or answered with success and "
+    "never inserted",
 )
 def rejected_is_error(submission: Submission) -> Verdict:
     why = why_refusable(submission)
@@ -172,9 +181,15 @@ def rejected_is_error(submission: Submission) -> Verdict:
     if submission.request.failed and (report := submission.report) is not None:
         yield violation(
             "the prompt was refused, and its message reported all the same",
-            *in_order((submission.request.event, why), (response, "it is refused"), (report.event, "its message is reported")),
+            *in_order(
+                (submission.request.event, why), (response, "it is refused"), (report.event, "its message is reported")
+            ),
         )
-    elif submission.request.succeeded and submission.report is None and (barrier := unreported_at(submission)) is not None:
+    elif (
+        submission.request.succeeded
+        and submission.report is None
+        and (barrier := unreported_at(submission)) is not None
+    ):
         if told_since(submission, barrier):
             return
         yield violation(
@@ -188,8 +203,8 @@ def rejected_is_error(submission: Submission) -> Verdict:
 @rule(
     "prompt.distinct-message-ids",
     MUST,
-    says="Every accepted submission has its own messageId, also when its content equals another's; an id is never used again in the "
-    "session for another submission, also after a resume or a restart.",
+    says="Every accepted submission has its own messageId, also when its content equals another's; an id is never "
+    "used again in the session for another submission, also after a resume or a restart.",
     source="rfd 'Correlate prompts with accepted user messages', schema MessageId",
     exercised="two accepted submissions in one session",
     proof="two success responses of one session carry the same messageId",
@@ -217,12 +232,14 @@ def distinct_message_ids(session: Session) -> Verdict:
 @rule(
     "prompt.insertion-reported",
     MUST,
-    says="Each inserted user message is reported by user_message or user_message_chunk under the id of the response, before or after it.",
+    says="Each inserted user message is reported by user_message or user_message_chunk under the id of the "
+    "response, before or after it.",
     source="rfd 'User message reported to clients'",
     exercised="a success response to session/prompt",
-    proof="no such update by the idle that ends a running span begun after the response, or by a barrier request on a quiet connection",
-    never="the update arriving before the response; a report in chunks only; a report with no metadata-only update; a session that is "
-    "closed meanwhile",
+    proof="no such update by the idle that ends a running span begun after the response, or by a barrier request on "
+    "a quiet connection",
+    never="the update arriving before the response; a report in chunks only; a report with no metadata-only update; "
+    "a session that is closed meanwhile",
 )
 def insertion_reported(submission: Submission) -> Verdict:
     response = submission.response
@@ -230,7 +247,12 @@ def insertion_reported(submission: Submission) -> Verdict:
         return
     yield EXERCISED
     late = unreported_at(submission)
-    if late is None or submission.marked_elsewhere or why_refusable(submission) is not None or _has_a_used_id(submission):
+    if (
+        late is None
+        or submission.marked_elsewhere
+        or why_refusable(submission) is not None
+        or _has_a_used_id(submission)
+    ):
         return
     if told_since(submission, late) or any(True for _ in no_success_before_insertion_findings(submission)):
         return
@@ -247,7 +269,8 @@ def insertion_reported(submission: Submission) -> Verdict:
 
 
 def _has_a_used_id(submission: Submission) -> bool:
-    """Whether its id had been another message's before: prompt.distinct-message-ids and prompt.retry-is-a-new-message are about that."""
+    """Whether its id had been another message's before: prompt.distinct-message-ids and
+    prompt.retry-is-a-new-message are about that."""
     known = min((message.first.seq for message in submission.own_messages), default=submission.seq)
     return known < submission.seq or submission.session.accepted_as.get(submission.message_id or "") is not submission
 
@@ -264,7 +287,8 @@ def no_success_before_insertion_findings(submission: Submission) -> Verdict:
     source="rfd 'Correlate prompts with accepted user messages'",
     exercised="a success response and a user-message update that shows the submission",
     proof="the submission is reported live in a user message under an id other than the returned one",
-    never="identical prompts: where texts are equal to the letter only counts and ids are compared; a message that merely quotes the prompt",
+    never="identical prompts: where texts are equal to the letter only counts and ids are compared; a message that "
+    "merely quotes the prompt",
 )
 def one_id_for_all_updates(submission: Submission) -> Verdict:
     response = submission.response
@@ -282,7 +306,9 @@ def one_id_for_all_updates(submission: Submission) -> Verdict:
         (submission.request.event, "this prompt"),
         (response, f"is answered with the id {submission.message_id!r}"),
         (other.live[0].event, f"its text is reported under the id {other.id!r}"),
-        (late, "and by now it would have been reported under its own") if late is not None and not submission.has_own_nonce else None,
+        (late, "and by now it would have been reported under its own")
+        if late is not None and not submission.has_own_nonce
+        else None,
     )
     if is_certain:
         yield violation(message, *proof)
@@ -324,7 +350,8 @@ def one_submission_one_message(submission: Submission) -> Verdict:
 @rule(
     "prompt.retry-is-a-new-message",
     MUST,
-    says="A submission sent again, also after its response was lost, is a new message with a new id; nothing is promised beyond that.",
+    says="A submission sent again, also after its response was lost, is a new message with a new id; nothing is "
+    "promised beyond that.",
     source="rfd 'Does returning messageId make retrying safe?'",
     exercised="a prompt whose connection was cut before its response, then the same content submitted again",
     proof="the second submission's id equals an id already reported in the session for another message",
@@ -354,7 +381,8 @@ def retry_is_a_new_message(session: Session) -> Verdict:
 
 
 def _was_lost(first: Submission, again: Submission) -> bool:
-    """Whether the first one's response can no longer come: its connection has ended or, in a foreign recording, another is used."""
+    """Whether the first one's response can no longer come: its connection has ended or, in a foreign recording,
+    another is used."""
     connection = first.request.connection
     if connection.ended is not None:
         return connection.ended_at < again.seq

@@ -6,7 +6,14 @@ from typing import Any, Final
 
 from conformance.conversation import Message, Session, Submission, View
 from conformance.rules.insertion import in_order
-from conformance.rules.refusal import ADVERTISED_BY, BASELINE, block_types, is_supported, unsupported_types, why_refusable
+from conformance.rules.refusal import (
+    ADVERTISED_BY,
+    BASELINE,
+    block_types,
+    is_supported,
+    unsupported_types,
+    why_refusable,
+)
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
 INVALID_PARAMS: Final = -32602
@@ -20,10 +27,12 @@ CONSOLIDATED: Final = 40  # characters from which a repeated whole text is no co
 @rule(
     "prompt.content-is-reported",
     SHOULD,
-    says="The reported content is the submission's content, once; streamed chunks and the whole-message update do not double it.",
+    says="The reported content is the submission's content, once; streamed chunks and the whole-message update do "
+    "not double it.",
     source="rfd 'Streaming user messages', schema UserMessage",
     exercised="an accepted prompt whose message was reported and whose work has ended",
-    proof="after applying upserts in order the message's text holds the submission's text more than once, or no report ever had content",
+    proof="after applying upserts in order the message's text holds the submission's text more than once, or no "
+    "report ever had content",
     never="an agent that expands a command, a resource or a template around the text",
 )
 def content_is_reported(submission: Submission) -> Verdict:
@@ -105,8 +114,8 @@ def _refused_link(submission: Submission) -> bool:
     says="text and resource_link blocks are accepted by every agent with sessions.",
     source="schema PromptRequest",
     exercised="a prompt of text and resource_link",
-    proof="-32602 for such a prompt while text alone is accepted in the same session; another error where text is accepted before and "
-    "after it",
+    proof="-32602 for such a prompt while text alone is accepted in the same session; another error where text is "
+    "accepted before and after it",
     never="a prompt that was refused while work was open, or that was cancelled",
 )
 def baseline_content(session: Session) -> Verdict:
@@ -135,7 +144,8 @@ def baseline_content(session: Session) -> Verdict:
 
 
 def _may_be_refused(submission: Submission) -> bool:
-    """Whether it was cancelled, is wrong in itself, or came while work was open, when an agent may refuse whatever it is sent."""
+    """Whether it was cancelled, is wrong in itself, or came while work was open, when an agent may refuse whatever
+    it is sent."""
     is_busy = submission.view is not None and submission.view.work_at(submission.seq) is not None
     return is_busy or bool(submission.cancels) or why_refusable(submission) is not None
 
@@ -145,7 +155,8 @@ def _may_be_refused(submission: Submission) -> bool:
     MUST,
     says="A content block type that the agent did not advertise is rejected with -32602.",
     source="schema ContentBlock",
-    exercised="a prompt with an image, audio or embedded resource block the agent did not advertise, or of an unknown type",
+    exercised="a prompt with an image, audio or embedded resource block the agent did not advertise, or of an unknown "
+    "type",
     proof="success, or an error with another code",
     never="a custom type with a leading underscore: the agent may know it",
 )
@@ -158,7 +169,9 @@ def unsupported_block_rejected(submission: Submission) -> Verdict:
     if submission.cancels or submission.session.end_was_before(submission.seq):
         return
     advertised = submission.request.connection.initialized
-    proof = [(advertised.response, "what the agent advertises")] if advertised is not None and advertised.response else []
+    proof = (
+        [(advertised.response, "what the agent advertises")] if advertised is not None and advertised.response else []
+    )
     proof.append((submission.request.event, f"a prompt with a block of type {types[0]!r}, which it does not"))
     if submission.request.succeeded:
         yield violation(f"a block of type {types[0]!r} was accepted unadvertised", *proof, (response, "is accepted"))
@@ -186,7 +199,11 @@ def advertised_block_accepted(submission: Submission) -> Verdict:
     if submission.request.succeeded:
         yield EXERCISED
         return
-    if submission.request.error_code != INVALID_PARAMS or why_refusable(submission) is not None or not _is_sound(submission.blocks):
+    if (
+        submission.request.error_code != INVALID_PARAMS
+        or why_refusable(submission) is not None
+        or not _is_sound(submission.blocks)
+    ):
         return
     told = connection.initialized
     tell = violation if connection.conversation.is_driven or _is_surely_valid(submission.blocks) else warning

@@ -21,10 +21,12 @@ from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, v
 @rule(
     "prompt.no-error-after-insertion",
     MUST,
-    says="After insertion a later failure is never an error response to session/prompt, even when the response has not been sent yet.",
+    says="After insertion a later failure is never an error response to session/prompt, even when the response has "
+    "not been sent yet.",
     source="rfd 'Report failures after insertion', schema PromptRequest method",
     exercised="an error response to a prompt that nobody cancelled, or a failure injected after insertion",
-    proof="an error response, with no cancel of the session or the request, to a valid prompt that is reported in a user message",
+    proof="an error response, with no cancel of the session or the request, to a valid prompt that is reported in a "
+    "user message",
 )
 def no_error_after_insertion(submission: Submission) -> Verdict:
     response, report = submission.response, submission.report
@@ -55,8 +57,10 @@ def no_error_after_insertion(submission: Submission) -> Verdict:
     says="When a failure ends foreground work after insertion, the agent reports idle with stopReason 'error'.",
     source="rfd 'Report failures after insertion', schema IdleStateUpdate",
     exercised="work whose every model request failed after the message was inserted, and that ended",
-    proof="the work ends with another known stop reason, or no idle arrives within the patience after the last failure while the agent lives",
-    never="a retry that succeeds; a refusal or limit that the model reported; no stop reason at all: a warning; a process that exits",
+    proof="the work ends with another known stop reason, or no idle arrives within the patience after the last "
+    "failure while the agent lives",
+    never="a retry that succeeds; a refusal or limit that the model reported; no stop reason at all: a warning; a "
+    "process that exits",
 )
 def failure_ends_idle_error(submission: Submission) -> Verdict:
     requests, view, report = submission.model_requests, submission.view, submission.report
@@ -77,7 +81,11 @@ def failure_ends_idle_error(submission: Submission) -> Verdict:
             return
         yield EXERCISED
         if work.stop_reason is None:
-            yield warning("the failed work ended without a stop reason", *proof, (work.ended.event, "the work ends, nothing says why"))
+            yield warning(
+                "the failed work ended without a stop reason",
+                *proof,
+                (work.ended.event, "the work ends, nothing says why"),
+            )
         elif work.stop_reason != "error" and work.stop_reason in KNOWN_STOP_REASONS:
             yield violation(
                 f"the failed work ended with {work.stop_reason} instead of error",
@@ -85,7 +93,9 @@ def failure_ends_idle_error(submission: Submission) -> Verdict:
                 (work.ended.event, f"the work ends with {work.stop_reason!r}"),
             )
     elif (waited := submission.request.connection.out_of_patience(last.answered)) is not None:
-        yield violation("the failure was never told: no idle came", *proof, (waited, "and no idle arrives within the patience"))
+        yield violation(
+            "the failure was never told: no idle came", *proof, (waited, "and no idle arrives within the patience")
+        )
 
 
 def _how(request: ModelRequest) -> str:
@@ -112,7 +122,8 @@ def _error_idles(view: View) -> list[State]:
 @rule(
     "prompt.error-object-shape",
     MUST,
-    says="error on the error stop reason is absent, null, or a JSON-RPC error object (integer code, string message, optional data).",
+    says="error on the error stop reason is absent, null, or a JSON-RPC error object (integer code, string "
+    "message, optional data).",
     source="rfd 'Report failures after insertion', schema ErrorStopReason",
     exercised="an idle with stopReason 'error'",
     proof="error is present, not null, and no such object",
@@ -143,7 +154,9 @@ def error_details(view: View) -> Verdict:
     for state in _error_idles(view):
         yield EXERCISED
         if state.update.body.get("error") is None:
-            yield violation("the failure is told without its error", (state.event, "this idle has no error beside the stop reason"))
+            yield violation(
+                "the failure is told without its error", (state.event, "this idle has no error beside the stop reason")
+            )
 
 
 @rule(
@@ -161,7 +174,9 @@ def error_only_on_error_stop(view: View) -> Verdict:
             continue
         yield EXERCISED
         if state.stop_reason != "error" and state.update.body.get("error") is not None:
-            yield violation(f"error beside the stop reason {state.stop_reason!r}", (state.event, "this idle carries an error"))
+            yield violation(
+                f"error beside the stop reason {state.stop_reason!r}", (state.event, "this idle carries an error")
+            )
 
 
 @rule(

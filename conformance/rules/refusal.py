@@ -1,4 +1,5 @@
-"""Why an agent may or must refuse a prompt for its own sake: read from the prompt and from what the agent advertised."""
+"""Why an agent may or must refuse a prompt for its own sake: read from the prompt and from what the agent
+advertised."""
 
 from typing import Any, Final
 
@@ -15,8 +16,8 @@ def block_types(submission: Submission) -> list[Any]:
 
 
 def is_supported(connection: Connection, block_type: Any) -> bool | None:
-    """Whether the agent said that it takes this type; None for a custom type, and where its initialize was not recorded: nobody can
-    tell."""
+    """Whether the agent said that it takes this type; None for a custom type, and where its initialize was not
+    recorded: nobody can tell."""
     if block_type in BASELINE:
         return True
     if block_type in ADVERTISED_BY:
@@ -29,7 +30,11 @@ def is_supported(connection: Connection, block_type: Any) -> bool | None:
 def unsupported_types(submission: Submission) -> list[str]:
     """Block types of the prompt that the agent must refuse."""
     connection = submission.request.connection
-    return [str(kind) for kind in block_types(submission) if isinstance(kind, str) and is_supported(connection, kind) is False]
+    return [
+        str(kind)
+        for kind in block_types(submission)
+        if isinstance(kind, str) and is_supported(connection, kind) is False
+    ]
 
 
 def why_refusable(submission: Submission) -> str | None:

@@ -5,9 +5,9 @@
         yield violation("...", (event, "its part in the proof"), ...)
         yield EXERCISED
 
-A rule is called once for each thing of the conversation that its parameter's type names (the conversation itself, each connection, session,
-view or submission) and yields what it finds there. It is exercised where it yields EXERCISED or a finding, not applicable where it only
-yields `not_applicable(...)`, else not exercised. Ids are permanent.
+A rule is called once for each thing of the conversation that its parameter's type names (the conversation itself, each
+connection, session, view or submission) and yields what it finds there. It is exercised where it yields EXERCISED or a
+finding, not applicable where it only yields `not_applicable(...)`, else not exercised. Ids are permanent.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation (proven) or a warning (suspected), with the events that show it, each with its part in the argument."""
+    """A violation (proven) or a warning (suspected), with the events that show it, each with its part in the
+    argument."""
 
     kind: Kind
     message: str
@@ -44,7 +45,8 @@ class Exercised:
 
 @dataclass(frozen=True, slots=True)
 class NotApplicable:
-    """The rule's premise is missing for good: a capability that the peer does not advertise, a trigger that the profile does not give."""
+    """The rule's premise is missing for good: a capability that the peer does not advertise, a trigger that the
+    profile does not give."""
 
     reason: str
 

@@ -1,4 +1,5 @@
-"""The session's state: running when foreground work starts, idle when it ends, requires_action in between (schema StateUpdate)."""
+"""The session's state: running when foreground work starts, idle when it ends, requires_action in between (schema
+StateUpdate)."""
 
 from collections import deque
 from itertools import zip_longest
@@ -26,10 +27,10 @@ def is_output(update: Update) -> bool:
     says="running (or requires_action) is reported when foreground work starts.",
     source="schema StateUpdate",
     exercised="agent output or a turn-ending idle after a prompt",
-    proof="an idle with a stop reason and no running or requires_action since the previous idle; or agent messages of a prompt's work, and "
-    "no running around them",
-    never="background updates while idle; a repeated idle snapshot with the same stop reason, also the first after a resume; running before "
-    "insertion",
+    proof="an idle with a stop reason and no running or requires_action since the previous idle; or agent messages "
+    "of a prompt's work, and no running around them",
+    never="background updates while idle; a repeated idle snapshot with the same stop reason, also the first after "
+    "a resume; running before insertion",
 )
 def running_when_work_starts(view: View) -> Verdict:
     reasons: dict[str, State] = {}  # stop reasons told so far, by the idle that told them last
@@ -49,8 +50,8 @@ def running_when_work_starts(view: View) -> Verdict:
 
 
 def _is_snapshot(view: View, state: State, reasons: dict[str, State]) -> bool:
-    """Whether this idle may only repeat a stop reason: one that was told before, here or on another connection, or on one that came to
-    the session when it had a past."""
+    """Whether this idle may only repeat a stop reason: one that was told before, here or on another connection, or
+    on one that came to the session when it had a past."""
     if state.stop_reason is None or state.stop_reason in reasons or view.created is None:
         return True
     told = view.session.stop_reasons.get(state.stop_reason, {})
@@ -62,7 +63,9 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
         return  # state.standard-states
     sent = view.session.submissions_between(since, state.seq)
     prompt = next((s for s in sent if s.request.succeeded and not s.is_local_command), None)
-    output = next((u for u in view.updates_between(max(since, prompt.seq if prompt else since), state.seq) if is_output(u)), None)
+    output = next(
+        (u for u in view.updates_between(max(since, prompt.seq if prompt else since), state.seq) if is_output(u)), None
+    )
     if known and (output is None or prompt is None or _is_begun_later(view, state)):
         return
     if prompt is not None and output is not None:
@@ -86,12 +89,14 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
         )
     elif state.stop_reason != "error":  # state.background-failure-is-not-a-stop
         yield warning(
-            f"idle with the stop reason {state.stop_reason!r} and no running before it", (state.event, "what work does this end?")
+            f"idle with the stop reason {state.stop_reason!r} and no running before it",
+            (state.event, "what work does this end?"),
         )
 
 
 def _is_begun_later(view: View, state: State) -> bool:
-    """Whether an idle that may be a mere snapshot is followed by work before anything else is asked, or by nothing that would tell."""
+    """Whether an idle that may be a mere snapshot is followed by work before anything else is asked, or by nothing
+    that would tell."""
     following = next(iter(view.session.submissions_after(state.seq)), None)
     work = next(iter(view.works_after(state.seq)), None)
     if work is not None:
@@ -100,7 +105,8 @@ def _is_begun_later(view: View, state: State) -> bool:
 
 
 def _output_without_any_state(view: View) -> Verdict:
-    """An agent that reports no state at all: output of a prompt, and still none when a barrier request is answered on a quiet line."""
+    """An agent that reports no state at all: output of a prompt, and still none when a barrier request is answered
+    on a quiet line."""
     if view.created is None:
         return
     for submission in view.session.submissions_after(view.states[-1].seq if view.states else -1):
@@ -121,8 +127,8 @@ def _output_without_any_state(view: View) -> Verdict:
 
 
 def quiet_barrier(view: View, seq: float) -> Event | None:
-    """The answer to a barrier request that was asked after that position on a quiet connection, or the suite's own quiet window or spent
-    patience."""
+    """The answer to a barrier request that was asked after that position on a quiet connection, or the suite's own
+    quiet window or spent patience."""
     connection = view.connection
     if view.session.conversation.is_driven:
         windows = (w for w in connection.windows_after(seq) if (w.control or {}).get("session") in (view.id, None))
@@ -139,8 +145,8 @@ def quiet_barrier(view: View, seq: float) -> Event | None:
     says="idle is reported when no foreground activity remains.",
     source="schema StateUpdate",
     exercised="running seen",
-    proof="no idle within the patience although the model finished all it was asked; in a foreign recording, although the agent said its last "
-    "word long ago, left no tool call unfinished, and went on answering",
+    proof="no idle within the patience although the model finished all it was asked; in a foreign recording, "
+    "although the agent said its last word long ago, left no tool call unfinished, and went on answering",
     never="work that waits for an answer of the client; a model or tool that takes its time; a connection that ended",
 )
 def idle_when_work_ends(work: Work) -> Verdict:
@@ -148,18 +154,26 @@ def idle_when_work_ends(work: Work) -> Verdict:
     if work.ended is not None or work.states[-1].value != "running":
         return
     view, connection = work.view, work.view.connection
-    last = next((u for u in reversed(work.updates) if not view.is_replayed(u) and u.kind not in ASIDE), work.began.update)
+    last = next(
+        (u for u in reversed(work.updates) if not view.is_replayed(u) and u.kind not in ASIDE), work.began.update
+    )
     waited = connection.out_of_patience(last.event, patience=LONG_SILENCE)
     if waited is None or waited.seq > connection.ended_at or connection.waits_for_client_at(waited.seq):
         return
     stop = next(iter(view.session.stops_between(work.seq, float("inf"))), None)
-    if stop is not None and (view.session.conversation.is_driven or stop.seq < last.seq or stop.t - last.event.t < LONG_SILENCE):
+    if stop is not None and (
+        view.session.conversation.is_driven or stop.seq < last.seq or stop.t - last.event.t < LONG_SILENCE
+    ):
         return  # cancel.ends-idle-cancelled
     if _is_a_command(work) or (done := _done_at(work, last, waited)) is None:
         return
     yield violation(
         "work came to its end and was never reported as idle",
-        *in_order((work.began.event, "the work begins"), (done, "its last word"), (waited, "no idle came, while the agent lived")),
+        *in_order(
+            (work.began.event, "the work begins"),
+            (done, "its last word"),
+            (waited, "no idle came, while the agent lived"),
+        ),
     )
 
 
@@ -171,12 +185,16 @@ def _is_a_command(work: Work) -> bool:
 
 def is_done(work: Work, waited: Event) -> bool:
     """Whether the work has nothing more to do, by its own last word or by the model's last answer."""
-    last = next((u for u in reversed(work.updates) if not work.view.is_replayed(u) and u.kind not in (*ASIDE, "state_update")), None)
+    last = next(
+        (u for u in reversed(work.updates) if not work.view.is_replayed(u) and u.kind not in (*ASIDE, "state_update")),
+        None,
+    )
     return last is not None and _done_at(work, last, waited) is not None
 
 
 def _done_at(work: Work, last: Update, waited: Event) -> Event | None:
-    """What shows that the work has nothing more to do: the model's last answer, or the agent's last word with no tool call left open."""
+    """What shows that the work has nothing more to do: the model's last answer, or the agent's last word with no
+    tool call left open."""
     view, conversation = work.view, work.view.session.conversation
     models = [r for r in conversation.model_requests if work.seq < r.seq < waited.seq and not r.is_side]
     if models:
@@ -207,7 +225,9 @@ def stop_reason_at_end(work: Work) -> Verdict:
     yield EXERCISED
     if work.stop_reason is None:
         yield violation(
-            "the work ended without a stop reason", (work.began.event, "the work begins"), (work.ended.event, "it ends, and nothing says why")
+            "the work ended without a stop reason",
+            (work.began.event, "the work begins"),
+            (work.ended.event, "it ends, and nothing says why"),
         )
 
 
@@ -236,20 +256,36 @@ def leaves_requires_action(work: Work) -> Verdict:
         yield EXERCISED
         if any(_goes_on_elsewhere(request) for request in open_requests):
             continue
-        resumed = next((u for u in view.updates_between(answer.seq, until) if is_output(u) or _is_at_work(u, work)), None)
+        resumed = next(
+            (u for u in view.updates_between(answer.seq, until) if is_output(u) or _is_at_work(u, work)), None
+        )
         proof = [(state.event, "the work waits for the user"), (answer, "who has answered all that was asked")]
         if resumed is not None:
             is_burst = following is not None and not following.is_idle and following.event.t - resumed.event.t < BURST
             tell = warning if is_burst else violation
-            yield tell("the work went on, and running was not reported", *proof, (resumed.event, "progress, with no running before it"))
-        elif following is None and (waited := connection.out_of_patience(answer)) is not None:
-            if not view.session.stops_between(state.seq, waited.seq):
-                yield violation("neither running nor idle followed the answer", *proof, (waited, "and nothing came within the patience"))
+            yield tell(
+                "the work went on, and running was not reported",
+                *proof,
+                (resumed.event, "progress, with no running before it"),
+            )
+        elif following is None:
+            waited = connection.out_of_patience(answer)
+            if waited is not None and not view.session.stops_between(state.seq, waited.seq):
+                yield violation(
+                    "neither running nor idle followed the answer",
+                    *proof,
+                    (waited, "and nothing came within the patience"),
+                )
 
 
 def _goes_on_elsewhere(request: Request) -> bool:
-    """Whether the answer does not end what the user has to do: a page that was opened, which the user still has to deal with."""
-    return request.method == "elicitation/create" and isinstance(request.params, dict) and request.params.get("mode") != "form"
+    """Whether the answer does not end what the user has to do: a page that was opened, which the user still has to
+    deal with."""
+    return (
+        request.method == "elicitation/create"
+        and isinstance(request.params, dict)
+        and request.params.get("mode") != "form"
+    )
 
 
 def _is_at_work(update: Update, work: Work) -> bool:
@@ -290,7 +326,8 @@ def requires_action_when_blocked(view: View) -> Verdict:
 
 
 def _has_other_work(permission: Permission) -> bool:
-    """Whether another tool call was at work beside the one that asks, or the one that asks is of earlier, background work."""
+    """Whether another tool call was at work beside the one that asks, or the one that asks is of earlier, background
+    work."""
     work, view = permission.work, permission.view
     if work is None:
         return False
@@ -303,7 +340,8 @@ def _has_other_work(permission: Permission) -> bool:
 
 
 def _hold_window(view: View, start: float, end: float) -> Event | None:
-    """The event by which the hold window had passed between two positions: the suite's own, or the next line a second later."""
+    """The event by which the hold window had passed between two positions: the suite's own, or the next line a
+    second later."""
     window = next(view.connection.windows_after(start - 1, "hold"), None)
     if window is not None and window.seq < end:
         return window

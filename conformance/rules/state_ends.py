@@ -42,8 +42,17 @@ def _begun_under(view: View, custom: State, following: State | None) -> Verdict:
         return
     before = view.session.submission_before(custom.seq)
     prompt = before or next(iter(view.session.submissions_after(custom.seq)), None)
-    output = next((u for u in view.updates_between(custom.seq, following.seq if following else float("inf")) if is_output(u)), None)
-    if prompt is None or not prompt.request.succeeded or prompt.view is not view or output is None or output.seq < prompt.seq:
+    output = next(
+        (u for u in view.updates_between(custom.seq, following.seq if following else float("inf")) if is_output(u)),
+        None,
+    )
+    if (
+        prompt is None
+        or not prompt.request.succeeded
+        or prompt.view is not view
+        or output is None
+        or output.seq < prompt.seq
+    ):
         return
     end = following.event if following is not None else quiet_barrier(view, output.seq)
     if end is not None:
@@ -78,8 +87,10 @@ def _ended_under(view: View, custom: State, work: Work) -> Verdict:
     says="The idle that ends work follows all updates of that work.",
     source="rfd 'Report failures after insertion'",
     exercised="a turn-ending idle without a background list, then the quiet line",
-    proof="a chunk or update of an agent message or thought that began in the ended work arrives after that idle and before new work",
-    never="tool calls and terminals listed as background; usage, title, commands and config updates; new agent-initiated messages",
+    proof="a chunk or update of an agent message or thought that began in the ended work arrives after that idle "
+    "and before new work",
+    never="tool calls and terminals listed as background; usage, title, commands and config updates; new "
+    "agent-initiated messages",
 )
 def idle_after_its_updates(work: Work) -> Verdict:
     if work.ended is None or work.stop_reason == "cancelled" or work.ended.background:
@@ -123,7 +134,9 @@ def background_failure_is_not_a_stop(view: View) -> Verdict:
             yield EXERCISED
             is_new = state.stop_reason == "error" and earlier.stop_reason != "error" and not has_failed
             if is_new and not _explained(view, earlier, state):
-                tell = violation if view.created is not None or any(w.seq < state.seq for w in view.works[:1]) else warning
+                tell = (
+                    violation if view.created is not None or any(w.seq < state.seq for w in view.works[:1]) else warning
+                )
                 yield tell(
                     "an idle session was told to have stopped with an error",
                     (earlier.event, f"the session is idle ({earlier.stop_reason or 'no stop reason'})"),
@@ -139,7 +152,11 @@ def _explained(view: View, earlier: State, state: State) -> bool:
     before = session.submission_before(earlier.seq)
     is_pending = before is not None and before.answered_at > earlier.seq
     told = session.stop_reasons.get("error", {})
-    return is_pending or bool(session.submissions_between(earlier.seq, state.seq)) or any(seq < state.seq for seq in told.values())
+    return (
+        is_pending
+        or bool(session.submissions_between(earlier.seq, state.seq))
+        or any(seq < state.seq for seq in told.values())
+    )
 
 
 def _items(state: State) -> dict[tuple[str, str], Any]:
@@ -168,9 +185,9 @@ def _announced_at(view: View, kind: str, identifier: str) -> float:
 def _finished_by(view: View, kind: str, identifier: str, seq: float) -> bool:
     for other in view.session.views:
         call, terminal = other.tool_calls.get(identifier), other.terminals.get(identifier)
-        if kind == "tool_call" and call is not None and (status := call.status_at(seq)) is not None:
-            if status in FINAL_STATUSES or status not in ("pending", "in_progress", "paused"):
-                return True
+        status = call.status_at(seq) if kind == "tool_call" and call is not None else None
+        if status is not None and status not in ("pending", "in_progress", "paused"):
+            return True
         if kind == "terminal" and terminal is not None and terminal.exited is not None and terminal.exited.seq <= seq:
             return True
     return False
@@ -192,8 +209,8 @@ def _snapshots(view: View) -> list[list[State]]:
 @rule(
     "state.background-announced",
     MUST,
-    says="A background item is announced (its tool call or terminal) before the first snapshot that lists it, and finished before the "
-    "snapshot that drops it.",
+    says="A background item is announced (its tool call or terminal) before the first snapshot that lists it, and "
+    "finished before the snapshot that drops it.",
     source="schema BackgroundWork",
     exercised="a non-empty background list",
     proof="a listed id never announced before; or an item dropped with no final status or exitStatus before",
@@ -210,7 +227,11 @@ def background_announced(view: View) -> Verdict:
             if items:
                 yield EXERCISED
             for kind, identifier in items:
-                if (kind, identifier) not in listed and not attached_blind and _announced_at(view, kind, identifier) > state.seq:
+                if (
+                    (kind, identifier) not in listed
+                    and not attached_blind
+                    and _announced_at(view, kind, identifier) > state.seq
+                ):
                     yield violation(
                         f"the {kind} {identifier!r} is listed as background work and was never announced",
                         (state.event, "the first snapshot that lists it"),
@@ -258,9 +279,10 @@ def background_on_every_update(view: View) -> Verdict:
     says="A reported background list is a complete snapshot: [] means that nothing runs in the background.",
     source="schema IdleStateUpdate, BackgroundWork",
     exercised="a turn-ending idle with a background list",
-    proof="after that idle, and before new work, a tool call or terminal that is not listed goes on, or output of the ended work does; or a "
-    "tool call of work that ended by itself was left in progress and unlisted",
-    never="a tool call whose process is listed as a terminal; a list with items of an unknown type; work that was cancelled",
+    proof="after that idle, and before new work, a tool call or terminal that is not listed goes on, or output of "
+    "the ended work does; or a tool call of work that ended by itself was left in progress and unlisted",
+    never="a tool call whose process is listed as a terminal; a list with items of an unknown type; work that was "
+    "cancelled",
 )
 def background_list_is_complete(work: Work) -> Verdict:
     ended, view = work.ended, work.view
@@ -272,7 +294,9 @@ def background_list_is_complete(work: Work) -> Verdict:
         return  # an item of a type of its own may be anything; cancel.updates-before-idle
     end = _next_beginning(view, ended.seq)
     if not known and (late := [u for u in late_output(work) if u.is_chunk]):
-        yield violation("the list says that nothing goes on, and output does", (ended.event, "the list"), (late[0].event, "goes on"))
+        yield violation(
+            "the list says that nothing goes on, and output does", (ended.event, "the list"), (late[0].event, "goes on")
+        )
     has_terminals = any(kind == "terminal" for kind, _ in known)
     for update in view.updates_between(ended.seq, end):
         goes_on = _goes_on_unlisted(update, work, known, has_terminals=has_terminals)
@@ -289,34 +313,42 @@ def background_list_is_complete(work: Work) -> Verdict:
         return  # what a failure left unfinished is prompt.tool-calls-finished-before-error-idle
     named = dict.fromkeys(str(u.body.get("toolCallId")) for u in work.updates if u.kind == "tool_call_update")
     for call in [call for identifier in named if (call := view.tool_calls.get(identifier)) is not None]:
-        if ("tool_call", call.id) not in known and call.status_at(ended.seq) == "in_progress":
-            if (barrier := quiet_barrier(view, ended.seq)) is not None and barrier.seq < end:
-                yield violation(
-                    f"the tool call {call.id!r} is left in progress and was not listed",
-                    (call.first.update.event, "a tool call of the work"),
-                    (ended.event, "the list of all that runs on does not have it"),
-                    (barrier, "and up to here it was not finished"),
-                )
+        if ("tool_call", call.id) in known or call.status_at(ended.seq) != "in_progress":
+            continue
+        barrier = quiet_barrier(view, ended.seq)
+        if barrier is not None and barrier.seq < end:
+            yield violation(
+                f"the tool call {call.id!r} is left in progress and was not listed",
+                (call.first.update.event, "a tool call of the work"),
+                (ended.event, "the list of all that runs on does not have it"),
+                (barrier, "and up to here it was not finished"),
+            )
 
 
 def _next_beginning(view: View, seq: float) -> float:
     """Where what comes may be of something new: the next work, prompt or resume."""
     work = next(iter(view.works_after(seq)), None)
     prompt = next(iter(view.session.submissions_after(seq)), None)
-    return min((thing.seq for thing in (work, prompt, view.replay_after(seq)) if thing is not None), default=float("inf"))
+    return min(
+        (thing.seq for thing in (work, prompt, view.replay_after(seq)) if thing is not None), default=float("inf")
+    )
 
 
 def _goes_on_unlisted(
     update: Update, work: Work, known: dict[tuple[str, str], Any], *, has_terminals: bool
 ) -> tuple[str, Event] | None:
-    """What an update after the idle shows to go on though it began in the work and is not listed, with the event of its beginning. A
-    tool call may be listed as the terminal that is its process."""
+    """What an update after the idle shows to go on though it began in the work and is not listed, with the event of
+    its beginning. A tool call may be listed as the terminal that is its process."""
     view, ended_at = work.view, work.ended_at
     if update.kind.startswith("tool_call") and not has_terminals:
         call = view.tool_calls.get(str(update.body.get("toolCallId")))
         if call is None or not call.steps or not work.holds(call.first.update.seq) or ("tool_call", call.id) in known:
             return None
-        return None if call.status_at(ended_at) in FINAL_STATUSES else (f"the tool call {call.id!r}", call.first.update.event)
+        return (
+            None
+            if call.status_at(ended_at) in FINAL_STATUSES
+            else (f"the tool call {call.id!r}", call.first.update.event)
+        )
     if update.kind.startswith("terminal"):
         terminal = view.terminals.get(str(update.body.get("terminalId")))
         if terminal is None or not work.holds(terminal.updates[0].seq) or ("terminal", terminal.id) in known:

@@ -39,7 +39,9 @@ def broken_lines(events: list[Event], *, answers_arrays: bool) -> Iterator[Findi
             yield violation(f"a line that is no JSON-RPC message: {why}", (event, "this line"))
         elif envelope.kind is Kind.ARRAY:
             if answers_arrays and envelope.message:
-                yield warning("an array of messages in answer to an array: the August text had batches", (event, "this line"))
+                yield warning(
+                    "an array of messages in answer to an array: the August text had batches", (event, "this line")
+                )
             else:
                 yield violation("a line that holds an array: the protocol has no batches", (event, "this line"))
         elif envelope.kind is Kind.TOO_LONG:
@@ -49,7 +51,9 @@ def broken_lines(events: list[Event], *, answers_arrays: bool) -> Iterator[Findi
             if flaw is not None:
                 yield violation(f"a line that is no JSON-RPC 2.0 message: {flaw}", (event, "this line"))
             elif any("duplicate key" in flaw for flaw in envelope.flaws):
-                yield warning(f"a message with a {envelope.flaws[0]}", (event, "receivers differ in what they make of it"))
+                yield warning(
+                    f"a message with a {envelope.flaws[0]}", (event, "receivers differ in what they make of it")
+                )
 
 
 def is_empty_response(message: Any) -> bool:
@@ -60,7 +64,8 @@ def is_empty_response(message: Any) -> bool:
 @rule(
     "wire.only-messages-on-stdout",
     MUST,
-    says="Every line on stdout is one JSON-RPC message; nothing else (no logs, banners, escape codes), no newline inside a message.",
+    says="Every line on stdout is one JSON-RPC message; nothing else (no logs, banners, escape codes), no newline "
+    "inside a message.",
     source="docs 'Transports'",
     exercised="any line",
     proof="a line that is not JSON, not an object, or not a JSON-RPC 2.0 message",
@@ -100,7 +105,8 @@ def undecodable_lines(events: list[Event]) -> Iterator[Finding]:
     source="schema",
     exercised="any message with a known method, or a response to a known method",
     proof="schema validation fails",
-    never="unknown fields under _meta; underscore-prefixed variants where the schema has an 'other' branch; fields of the unstable schema",
+    never="unknown fields under _meta; underscore-prefixed variants where the schema has an 'other' branch; fields "
+    "of the unstable schema",
 )
 def valid_shape(connection: Connection) -> Verdict:
     if connection.agent_notifications or any(request.response is not None for request in connection.requests):
@@ -117,7 +123,10 @@ def wrong_shapes(shapes: list[Shape]) -> Iterator[Finding]:
         problems = [p for p in shape.problems if not p.path.startswith(owned) and not _is_error_of_idle(shape, p.path)]
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-            yield violation(f"{shape.method}: {problems[0].message}{more}", (shape.event, "; ".join(p.message for p in problems[:3])))
+            yield violation(
+                f"{shape.method}: {problems[0].message}{more}",
+                (shape.event, "; ".join(p.message for p in problems[:3])),
+            )
 
 
 def _is_error_of_idle(shape: Shape, path: str) -> bool:
@@ -127,7 +136,8 @@ def _is_error_of_idle(shape: Shape, path: str) -> bool:
 @rule(
     "wire.known-methods",
     MUST,
-    says="The agent calls only methods of the protocol version, $/-prefixed protocol methods, or underscore-prefixed extensions.",
+    says="The agent calls only methods of the protocol version, $/-prefixed protocol methods, or "
+    "underscore-prefixed extensions.",
     source="docs 'Extensibility'",
     exercised="any request or notification of the agent",
     proof="another method (fs/* and terminal/create are methods of version 1 and count)",
@@ -158,7 +168,8 @@ def known_methods(connection: Connection) -> Verdict:
     source="docs 'Extensibility'",
     exercised="any message of a closed type",
     proof="a field the schema does not define, outside _meta and outside 'other' branches",
-    never="a field that the unstable schema has at that place: a warning; error beside another stop reason, which has a rule of its own",
+    never="a field that the unstable schema has at that place: a warning; error beside another stop reason, which "
+    "has a rule of its own",
 )
 def no_unknown_root_fields(connection: Connection) -> Verdict:
     if connection.agent_notifications or any(request.succeeded for request in connection.requests):
@@ -170,11 +181,15 @@ def unknown_fields(shapes: list[Shape]) -> Iterator[Finding]:
     told: set[tuple[str, str]] = set()
     for shape in shapes:
         for field in shape.extensions.unknown_fields:
-            if (field.definition, field.name) in told or (field.name == "error" and field.definition.endswith("StateUpdate")):
+            if (field.definition, field.name) in told or (
+                field.name == "error" and field.definition.endswith("StateUpdate")
+            ):
                 continue
             told.add((field.definition, field.name))
             if field.unstable:
-                yield warning(f"{field.definition}.{field.name} is of the unstable schema", (shape.event, f"at {field.path}"))
+                yield warning(
+                    f"{field.definition}.{field.name} is of the unstable schema", (shape.event, f"at {field.path}")
+                )
             else:
                 yield violation(
                     f"{field.definition} has no field {field.name!r}; custom data goes to _meta",
@@ -205,9 +220,12 @@ def custom_values(shapes: list[Shape]) -> Iterator[Finding]:
                 continue
             told.add((custom.definition, custom.value))
             if custom.unstable:
-                yield warning(f"{custom.value!r} is a {custom.definition} of the unstable schema", (shape.event, f"at {custom.path}"))
+                yield warning(
+                    f"{custom.value!r} is a {custom.definition} of the unstable schema",
+                    (shape.event, f"at {custom.path}"),
+                )
             else:
                 yield violation(
-                    f"{custom.value!r} is no {custom.definition} that the protocol defines and has no leading underscore",
+                    f"{custom.value!r} is no {custom.definition} of the protocol and has no leading underscore",
                     (shape.event, f"at {custom.path}"),
                 )

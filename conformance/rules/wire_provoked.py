@@ -1,4 +1,5 @@
-"""The wire: what an agent makes of lines and requests that are wrong or unknown (JSON-RPC 2.0; docs 'Transports', 'Extensibility')."""
+"""The wire: what an agent makes of lines and requests that are wrong or unknown (JSON-RPC 2.0; docs 'Transports',
+'Extensibility')."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -24,8 +25,8 @@ def malformed_lines(connection: Connection, before: float) -> Sequence[Event]:
 
 
 def provoked_before(request: Request) -> Event | None:
-    """Something wrong or unknown that the client sent since the last answer that it got: where the agent fell silent on it, the rule
-    about that provocation tells it."""
+    """Something wrong or unknown that the client sent since the last answer that it got: where the agent fell silent
+    on it, the rule about that provocation tells it."""
     connection = request.connection
     return connection.provocation_between(connection.last_answer_before(request), request.seq)
 
@@ -35,7 +36,8 @@ def has_bad_params(request: Request) -> bool:
 
 
 def fell_silent(connection: Connection, event: Event) -> Event | None:
-    """Where the first request after `event` was owed an answer and got none although the suite waited, or the agent was gone by itself."""
+    """Where the first request after `event` was owed an answer and got none although the suite waited, or the agent
+    was gone by itself."""
     following = next(iter(connection.requests_after(event.seq)), None)
     if following is None or following.response is not None:
         return None
@@ -100,13 +102,16 @@ def extension_request_answered(connection: Connection) -> Verdict:
             continue
         if request.response is not None:
             yield EXERCISED
-        elif (waited := connection.out_of_patience(request.event, answer_to=request)) is not None and waited.seq < connection.ended_at:
-            if provoked_before(request) is None and not connection.strays_between(request.seq, float("inf")):
-                yield violation(
-                    f"{request.method} was never answered",
-                    (request.event, "an extension request, which is owed a response of some kind"),
-                    (waited, "and got none within the patience"),
-                )
+            continue
+        waited = connection.out_of_patience(request.event, answer_to=request)
+        if waited is None or waited.seq > connection.ended_at or connection.strays_between(request.seq, float("inf")):
+            continue
+        if provoked_before(request) is None:
+            yield violation(
+                f"{request.method} was never answered",
+                (request.event, "an extension request, which is owed a response of some kind"),
+                (waited, "and got none within the patience"),
+            )
 
 
 @rule(
@@ -126,7 +131,11 @@ def unknown_notification_ignored(connection: Connection) -> Verdict:
         if settled is not None:
             yield EXERCISED
         if answer is not None and not connection.malformed_between(-1, answer.seq):
-            yield violation("an unknown notification was answered", (event, "this notification is unknown"), (answer, "and is answered"))
+            yield violation(
+                "an unknown notification was answered",
+                (event, "this notification is unknown"),
+                (answer, "and is answered"),
+            )
         elif (silence := fell_silent(connection, event)) is not None:
             yield violation(
                 "after an unknown notification the agent answered no more",
@@ -168,14 +177,16 @@ def _answer_owed(connection: Connection, event: Event, codes: tuple[int, ...], w
                 (answer, "its answer"),
             )
     elif settled is not None:
-        yield violation(f"{what} was met with silence", (event, what), (settled, "a later request is answered, the line never is"))
+        yield violation(
+            f"{what} was met with silence", (event, what), (settled, "a later request is answered, the line never is")
+        )
 
 
 @rule(
     "wire.array-is-answered",
     SHOULD,
-    says="The protocol has no batches any more: an array line is met with one -32600 with id null, or by an agent of the August text with "
-    "a JSON-RPC batch answer; the connection goes on.",
+    says="The protocol has no batches any more: an array line is met with one -32600 with id null, or by an agent "
+    "of the August text with a JSON-RPC batch answer; the connection goes on.",
     source="schema (no batch envelope); docs 'Transports' of August",
     exercised="an empty array, an array of a request and a notification, then a request",
     proof="silence to an array that holds a request, an empty array as answer, a crash, or the next request unanswered",
@@ -188,7 +199,11 @@ def array_is_answered(connection: Connection) -> Verdict:
         lines = connection.agent_events_between(event.seq, end)
         arrays = [e for e in lines if e.envelope is not None and e.envelope.kind is Kind.ARRAY]
         empty = next((e for e in arrays if e.envelope is not None and not e.envelope.message), None)
-        asked = {request_key(item.get("id")) for item in event.message if isinstance(item, dict) and "method" in item and "id" in item}
+        asked = {
+            request_key(item.get("id"))
+            for item in event.message
+            if isinstance(item, dict) and "method" in item and "id" in item
+        }
         own = any(request_key(e.message.get("id")) in asked for e in connection.strays_between(event.seq, end))
         if empty is not None:
             yield violation("an array was answered with an empty array", (event, "an array"), (empty, "its answer"))
@@ -205,8 +220,8 @@ def array_is_answered(connection: Connection) -> Verdict:
     source="JSON-RPC 2.0; schema ErrorCode",
     exercised="a request with params that the schema forbids",
     proof="success, another code, or a dead connection",
-    never="fields that the schema marks to default on error or on null, or to skip invalid items: leniency is their rule; an empty prompt, "
-    "which an agent may reject",
+    never="fields that the schema marks to default on error or on null, or to skip invalid items: leniency is their "
+    "rule; an empty prompt, which an agent may reject",
 )
 def invalid_params(connection: Connection) -> Verdict:
     for request in connection.requests:
@@ -226,12 +241,16 @@ def invalid_params(connection: Connection) -> Verdict:
         yield EXERCISED
         if request.succeeded:
             yield violation(
-                f"{request.method} with wrong params succeeded", (request.event, _what_is_wrong(request)), (request.response, "it succeeds")
+                f"{request.method} with wrong params succeeded",
+                (request.event, _what_is_wrong(request)),
+                (request.response, "it succeeds"),
             )
         elif request.error_code not in (INVALID_PARAMS, -32000):
             if request.error_code == -32002:
                 yield warning(
-                    f"{request.method} with wrong params got -32002", (request.event, _what_is_wrong(request)), (request.response, "its answer")
+                    f"{request.method} with wrong params got -32002",
+                    (request.event, _what_is_wrong(request)),
+                    (request.response, "its answer"),
                 )
             else:
                 yield violation(
@@ -247,11 +266,14 @@ def _what_is_wrong(request: Request) -> str:
 
 
 def _is_another_rules(request: Request) -> bool:
-    """Params about which other rules decide, or which an agent may take: an empty prompt, replay cursors, initialize."""
+    """Params about which other rules decide, or which an agent may take: an empty prompt, replay cursors,
+    initialize."""
     params = request.params
     if request.method == "session/prompt" and isinstance(params, dict) and params.get("prompt") == []:
         return True
-    return request.method == "initialize" or (request.method == "session/resume" and isinstance(params, dict) and "replayFrom" in params)
+    return request.method == "initialize" or (
+        request.method == "session/resume" and isinstance(params, dict) and "replayFrom" in params
+    )
 
 
 @rule(
@@ -270,9 +292,15 @@ def ends_with_stdin(connection: Connection) -> Verdict:
     for control in connection.controls_after(closed.seq):
         if control.name == "lingered":
             seconds = (control.control or {}).get("seconds")
-            yield violation(f"still alive {seconds} s after stdin was closed", (closed, "stdin is closed"), (control, "it lives on"))
+            yield violation(
+                f"still alive {seconds} s after stdin was closed", (closed, "stdin is closed"), (control, "it lives on")
+            )
         elif control.name == "leftover":
             count = (control.control or {}).get("count")
-            yield violation(f"left {count} processes behind", (closed, "stdin is closed"), (control, "they are alive after it exited"))
+            yield violation(
+                f"left {count} processes behind",
+                (closed, "stdin is closed"),
+                (control, "they are alive after it exited"),
+            )
         elif control.name == "exited":
             yield EXERCISED

@@ -18,7 +18,8 @@ def identifier_of(event: Event) -> Any:
 
 
 def pending_elsewhere(connection: Connection, event: Event) -> Request | None:
-    """The request of another connection that was pending with this response's id: clients.response-to-submitter-only is about it."""
+    """The request of another connection that was pending with this response's id: clients.response-to-submitter-only
+    is about it."""
     key = request_key(identifier_of(event))
     for other in connection.conversation.connections.values():
         if other is not connection and other.ended_at > event.seq:
@@ -29,8 +30,8 @@ def pending_elsewhere(connection: Connection, event: Event) -> Request | None:
 
 
 def answered_notification(connection: Connection, event: Event) -> Event | None:
-    """The notification that a response with id null can only belong to: what the client had sent last, no line that could not be read
-    before it and no request since."""
+    """The notification that a response with id null can only belong to: what the client had sent last, no line that
+    could not be read before it and no request since."""
     notification = connection.notification_before(event.seq)
     if identifier_of(event) is not None or notification is None or not connection.initializes:
         return None
@@ -46,14 +47,19 @@ def answered_notification(connection: Connection, event: Event) -> Event | None:
     source="schema RequestId",
     exercised="a response",
     proof="an id that matches no request pending on that connection (1 is not '1')",
-    never="an error with id null that answers a line which could not be read; a response to what was asked before the recording began",
+    never="an error with id null that answers a line which could not be read; a response to what was asked before "
+    "the recording began",
 )
 def response_id(connection: Connection) -> Verdict:
     if any(request.response is not None for request in connection.requests):
         yield EXERCISED
     for event in connection.strays:
         identifier = identifier_of(event)
-        if identifier is None and isinstance(event.message.get("error"), dict) and connection.malformed_between(-1, event.seq):
+        if (
+            identifier is None
+            and isinstance(event.message.get("error"), dict)
+            and connection.malformed_between(-1, event.seq)
+        ):
             continue
         if connection.cancelled_ids.get(request_key(identifier), event.seq) < event.seq:
             continue  # cancel.unknown-request-ignored
@@ -81,7 +87,8 @@ def _shown(identifier: Any) -> str:
     source="JSON-RPC 2.0; schema RequestId",
     exercised="a request",
     proof="a second response; or none within the patience while the process lives",
-    never="a prompt held while earlier work is open; a login; a request whose response came under a wrong id; a connection that ended",
+    never="a prompt held while earlier work is open; a login; a request whose response came under a wrong id; a "
+    "connection that ended",
 )
 def one_response(connection: Connection) -> Verdict:
     for request in connection.requests:
@@ -126,15 +133,18 @@ def _is_answered_wrongly(request: Request) -> bool:
 
 
 def _idle_long_enough(request: Request, waited: Event) -> bool:
-    """Whether nothing held the prompt back any longer: no work is open, and the session has been idle for most of the patience; or, where
-    the suite drives, its own work has all that it needs of the model."""
+    """Whether nothing held the prompt back any longer: no work is open, and the session has been idle for most of
+    the patience; or, where the suite drives, its own work has all that it needs of the model."""
     connection, conversation = request.connection, request.connection.conversation
     view = connection.views.get(request.session_id or "")
     if view is None:
         return conversation.is_driven
     work = view.work_at(waited.seq)
     if work is not None:
-        held = any(r.seq > work.seq and (r.answered is None or r.answered.seq > waited.seq) for r in conversation.model_requests)
+        held = any(
+            r.seq > work.seq and (r.answered is None or r.answered.seq > waited.seq)
+            for r in conversation.model_requests
+        )
         return conversation.is_driven and work.seq > request.seq and not held
     if view.state_at(waited.seq) in BUSY:
         return False
@@ -159,7 +169,10 @@ def result_or_error(connection: Connection) -> Verdict:
             continue
         message = envelope.message
         is_response = envelope.kind in (Kind.RESULT, Kind.ERROR) or (
-            envelope.kind is Kind.NOT_JSONRPC and isinstance(message, dict) and "id" in message and "method" not in message
+            envelope.kind is Kind.NOT_JSONRPC
+            and isinstance(message, dict)
+            and "id" in message
+            and "method" not in message
         )
         if not is_response:
             continue
@@ -213,8 +226,11 @@ def ids_of(requests: list[Request]) -> Verdict:
         identifier = request.id
         is_whole = isinstance(identifier, float) and identifier.is_integer()  # 1.0 is an integer to JSON Schema
         if isinstance(identifier, bool) or not (is_whole or isinstance(identifier, int | str)):
-            yield violation(f"a request with the id {_shown(identifier)}", (request.event, "an id is a string or an integer"))
+            yield violation(
+                f"a request with the id {_shown(identifier)}", (request.event, "an id is a string or an integer")
+            )
         elif request.shares_id:
             yield violation(
-                f"the id {_shown(identifier)} is used again while a request with it is pending", (request.event, "this request takes it")
+                f"the id {_shown(identifier)} is used again while a request with it is pending",
+                (request.event, "this request takes it"),
             )
