@@ -203,6 +203,7 @@ def advertised_block_accepted(submission: Submission) -> Verdict:
         submission.request.error_code != INVALID_PARAMS
         or why_refusable(submission) is not None
         or not _is_sound(submission.blocks)
+        or any(is_supported(connection, kind) is None for kind in block_types(submission))
     ):
         return
     told = connection.initialized

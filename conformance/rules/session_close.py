@@ -137,6 +137,8 @@ def close_answers_prompts(submission: Submission) -> Verdict:
             ),
         )
     elif request.error_code not in (ErrorCode.REQUEST_CANCELLED, *OWN_REASONS) and not submission.refusable:
+        if any(stop.seq < submission.seq for stop in (*submission.session.closes, *submission.session.deletes)):
+            return  # it may have been gone by then
         held = submission.view.work_at(submission.seq) is not None or request.error_code == ErrorCode.RESOURCE_NOT_FOUND
         finding = violation if held else warning
         yield finding(
