@@ -437,3 +437,15 @@ def test_a_stream_without_its_footer_is_told_as_cut_off(lines: int, tmp_path: Pa
     )
     with pytest.raises(ReportError, match="cut off"):
         read_report(path)
+
+
+# -- the examples that the documentation links to
+
+
+@pytest.mark.parametrize("name", ["conformant", "nonconformant"])
+def test_the_example_reports_are_what_this_version_reads(name: str) -> None:
+    from conformance.resources import folder
+
+    example = folder("reports") / "examples" / name
+    assert read_report(example).verdict == name
+    assert badge.message(read_report(example)) in (example / "badge.svg").read_text(encoding="utf-8")
