@@ -1,6 +1,7 @@
 """Prompts, commands of the profile, and what cancels them. Each prompt carries a nonce of its own, so that its message
 is recognised."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -44,7 +45,8 @@ async def prompt(stage: Stage, given: Given) -> None:
     actor, chat = stage.actor(given.get("by")), stage.chat(given["in"])
     earlier = stage.request_named(given["same-as"]) if "same-as" in given else None
     if earlier is not None:
-        nonce, blocks = earlier.nonce, stage.blocks[earlier.alias]
+        blocks = stage.blocks[earlier.alias]
+        nonce = earlier.nonce or _nonce_in(blocks)  # one that repeats another has none of its own
     else:
         nonce = stage.new_nonce() if given.get("nonce", True) else None
         blocks = _blocks(given, nonce)
@@ -53,6 +55,12 @@ async def prompt(stage: Stage, given: Given) -> None:
         params["_meta"] = given["meta"]
     await pause(given.get("after", 0))
     await _submit(stage, actor, given, params, nonce=nonce, exact=earlier is not None)
+
+
+def _nonce_in(blocks: list[Any]) -> str | None:
+    text = blocks[-1].get("text") if blocks and isinstance(blocks[-1], dict) else None
+    found = re.search(r"\[(acp-[0-9a-f]{10})\]\Z", text) if isinstance(text, str) else None
+    return found[1] if found is not None else None
 
 
 def _blocks(given: Given, nonce: str | None) -> list[Any]:
