@@ -1,0 +1,216 @@
+"""One running agent that serves one sequence after another, each with a history of its own.
+
+A sequence sees a connection of which it cannot tell that it was not begun for it: the history opens with a copy of the
+`initialize` that began the process. What belongs to a session of an earlier sequence is kept out.
+"""
+
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.history import Event, Recorder, controls
+from conformance.history.events import Direction
+from conformance.model import ScriptedModel
+from conformance.peers import Connection, ScriptedClient
+from conformance.profile import Profile
+from conformance.scenario.lives import Lives, setting_of
+from conformance.scenario.model import Scenario
+from conformance.scenario.setting import Setting
+from conformance.scenario.stage import Actor, Stage
+from conformance.scenario.verbs.connections import initialized
+from conformance.wire import Envelope, encode
+
+CLIENT: Final = "ada"
+"""The name of the connection that is lent."""
+
+_NOT_OURS: Final = -1  # the seq of an event that belongs to no running sequence
+_START: Final = Scenario("start", Path("start"), "Start", "", (), (), ())
+
+
+class Relay(Recorder):
+    """Hands each event on to the history of the sequence that runs now; what belongs to none is dropped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.current: Recorder | None = None
+        self.past: set[str] = set()  # sessions of earlier sequences
+
+    def _append(
+        self, conn: str, direction: Direction, envelope: Envelope | None, control: dict[str, Any] | None
+    ) -> Event:
+        if self.current is None or (envelope is not None and self._is_past(envelope)):
+            return Event(_NOT_OURS, 0.0, conn, direction, envelope, control)
+        return self.current._append(conn, direction, envelope, control)
+
+    def _is_past(self, envelope: Envelope) -> bool:
+        params = envelope.message.get("params") if isinstance(envelope.message, dict) else None
+        session = params.get("sessionId") if isinstance(params, dict) else None
+        return isinstance(session, str) and session in self.past
+
+
+class Lent(Connection):
+    """A connection that is lent to one sequence."""
+
+    def __init__(self, real: Connection, recorder: Recorder) -> None:
+        self.transport = real.transport
+        super().__init__(real.name, recorder, real.limits, None)
+        self._real = real
+
+    @property
+    def stderr_tail(self) -> str:
+        return self._real.stderr_tail
+
+    def hear(self, event: Event) -> None:
+        self._tell(event)
+
+    async def drain(self) -> None:
+        await self._real.drain()
+
+    def stop_reading(self) -> None:
+        super().stop_reading()
+        self._real.stop_reading()
+
+    async def close(self) -> None:
+        await self._real.close()
+        self.ended.set()
+
+    async def cut(self) -> None:
+        await self._real.cut()
+        self.ended.set()
+
+    def _check_writable(self) -> None:
+        self._real._check_writable()
+
+    def _put(self, data: bytes) -> None:
+        self._real._put(data)
+
+    def _overrun(self) -> None:
+        """The real connection has met the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What was said when the process was started, as every sequence finds it in its history."""
+
+    asked: Any
+    answered: Envelope
+    answer: dict[str, Any]
+    ids: int  # the first free number
+
+
+class Live:
+    """A process with its model and its folder. Start it with `begin`; it is over once `is_spent`."""
+
+    def __init__(self, profile: Profile, setting: Setting) -> None:
+        self.setting = setting
+        self.served = 0
+        self.pace = 0.0
+        self.relay = Relay()
+        self.model = ScriptedModel(self.relay) if setting.has_model else None
+        self._lives = Lives(profile, self.relay, setting, self.model)
+        self._profile = profile
+        self._lent: Lent | None = None
+        self._connection: Connection | None = None
+        self.greeting: Greeting
+
+    @classmethod
+    async def begin(cls, profile: Profile, *, seed: int, patience: float) -> "Live":
+        """Starts the agent. Raises AgentDidNotStart, and the stops of a scenario where it does not introduce itself."""
+        folder = Path(tempfile.mkdtemp(prefix="acp-conformance-")).resolve()
+        setting = setting_of(profile, workdir=folder, seed=seed, patience=patience)
+        live = cls(profile, setting)
+        try:
+            await live._greet()
+        except BaseException:
+            await live.end()
+            raise
+        return live
+
+    @property
+    def connection(self) -> Connection:
+        assert self._connection is not None
+        return self._connection
+
+    @property
+    def is_spent(self) -> bool:
+        return self._connection is None or self._connection.ended.is_set()
+
+    async def _greet(self) -> None:
+        recorder = Recorder()
+        self.relay.current = recorder
+        if self.model is not None:
+            await self.model.start()
+        self._connection = await self._lives.connection(CLIENT)
+        self._connection.listen(self._hear)
+        stage, actor, client = self._lend(recorder, _START, self.setting, {}, 1)
+        await initialized(stage, actor, {})
+        told = next(e for e in recorder.history if e.dir == "agent" and _answers_initialize(e))
+        asked = next(e for e in recorder.history if e.dir == "client" and e.envelope is not None)
+        assert told.envelope is not None
+        self.greeting = Greeting(asked.message, told.envelope, actor.answer or {}, client.next_id())
+        self._give_back()
+
+    def lend(self, scenario: Scenario, setting: Setting) -> Stage:
+        """A stage for one sequence, on which the client is connected and initialized already. `give_back` ends it."""
+        recorder = Recorder()
+        recorder.control("", controls.PROFILE, **setting.facts())
+        stage, actor, _ = self._lend(recorder, scenario, setting, self.greeting.answer, self.greeting.ids)
+        recorder.sent(CLIENT, encode(self.greeting.asked))
+        recorder.wire(CLIENT, "agent", self.greeting.answered)
+        actor.answer = dict(self.greeting.answer)
+        if self.model is not None:
+            self.model.forget()
+        self.relay.current = recorder
+        return stage
+
+    def give_back(self, stage: Stage, past: set[str]) -> None:
+        """The sequence is over; `past` are its sessions."""
+        client = stage.actors[CLIENT].client
+        self.pace = max(self.pace, client.pace)
+        self.greeting = replace(self.greeting, ids=max(self.greeting.ids, client.next_id()))
+        self.relay.past |= past
+        self.served += 1
+        self._give_back()
+
+    async def end(self) -> Recorder:
+        """Ends the process in an orderly way, its model and its folder. Returns what was recorded of that."""
+        farewell = Recorder()
+        self.relay.current = farewell
+        if self._connection is not None:
+            await self._connection.close()
+        await self._lives.end()
+        if self.model is not None:
+            await self.model.stop()
+        self.relay.current = None
+        shutil.rmtree(self.setting.workdir, ignore_errors=True)
+        return farewell
+
+    def _lend(
+        self, recorder: Recorder, scenario: Scenario, setting: Setting, answer: dict[str, Any], first_id: int
+    ) -> tuple[Stage, Actor, ScriptedClient]:
+        lent = Lent(self.connection, recorder)
+        client = ScriptedClient(lent, recorder, patience=setting.patience, first_id=first_id)
+        stage = Stage(scenario, setting, recorder, Lives(self._profile, recorder, setting, self.model), self.model)
+        actor = Actor(CLIENT, client)
+        stage.actors[CLIENT] = actor
+        self._lent = lent
+        return stage, actor, client
+
+    def _give_back(self) -> None:
+        if self._lent is not None:
+            self._lent.ended.set()
+        self._lent = self.relay.current = None
+
+    def _hear(self, event: Event) -> None:
+        lent = self._lent
+        if lent is None or event.seq == _NOT_OURS:
+            return
+        lent.hear(event)
+        if event.name == controls.EXITED:
+            lent.ended.set()
+
+
+def _answers_initialize(event: Event) -> bool:
+    return isinstance(event.message, dict) and "result" in event.message and "method" not in event.message
