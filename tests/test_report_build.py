@@ -101,6 +101,11 @@ def test_a_rule_that_broke_makes_the_run_incomplete_with_its_traceback() -> None
     assert any("state.paired" in problem and "KeyError" in problem for problem in report.problems)
 
 
+def test_a_broken_rule_of_the_other_party_is_shown_and_does_not_decide() -> None:
+    report = report_of(("a", judgement(client__wire=Outcome(False, broken="boom"), state__paired=PASS)))
+    assert (status(report, "client.wire"), report.verdict) == ("broken", "conformant")
+
+
 def test_a_failure_decides_over_what_broke() -> None:
     judged = judgement(state__paired=Outcome(False, broken="boom"), cancel__odd=found(violation("!", proof())))
     report = report_of(("a", judged))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from conformance.report.baseline import Known
 
 INTERRUPTED: Final = 130
+_OURS: Final = ("report.json", "report.ndjson", "report.html", "report.md", "report.sarif", "junit.xml")
 
 
 @click.command("run")
@@ -202,5 +203,5 @@ def _make_room(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "report.json").is_file():
         return
-    for path in (*(folder / "transcripts").glob("*.ndjson"), *folder.glob("report.*"), folder / "junit.xml"):
+    for path in (*(folder / "transcripts").glob("*.ndjson"), *(folder / name for name in _OURS)):
         path.unlink(missing_ok=True)

@@ -136,7 +136,7 @@ class ReportBuilder:
             named = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
             yield f"{f'scenario {ids[0]}' if len(ids) == 1 else f'{len(ids)} scenarios ({named})'} broke: {reason}"
         for rule in rules:
-            if rule.status == "broken" or (rule.status == "fail" and self._gathered[rule.id].broken):
+            if rule.party == self._started.party and self._gathered[rule.id].broken:
                 last = self._gathered[rule.id].broken.strip().rpartition("\n")[2]
                 yield f"the rule {rule.id} broke ({clean(last)}): a bug of this suite, please report it"
         decisive = count(rule for rule in rules if rule.party == self._started.party)
