@@ -100,6 +100,10 @@ class Connection(ABC):
         """From now on nothing of the agent is read or recorded: what it has written and we have not read is lost."""
         self._is_reading = False
 
+    def turn_deaf(self) -> None:
+        """From now on what the agent writes is lost: it is neither recorded nor told. It is still taken, so the agent does not notice."""
+        self._is_reading = False
+
     @abstractmethod
     async def close(self) -> None:
         """Ends the connection in an orderly way, and all that was started for it; returns when that is on record."""
