@@ -1,0 +1,304 @@
+"""Whether `check` stays linear where it is made hard: recordings of one thing over and over. Run: python
+tests/bench/bench_traps.py [things]
+
+Each trap is judged at a quarter of its size and at its whole size. A cost an event that grows with the size is
+quadratic; the slowest rules are named.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from conformance.conversation import read
+from conformance.history import History
+from conformance.history.events import Direction, Event
+from conformance.rules import RULES
+from conformance.rules.oracle import decide
+from conformance.wire import envelope_of
+
+Story = Callable[["Traffic", int], None]
+TRAPS: dict[str, Story] = {}
+
+
+class Traffic:
+    """Grows a history, one message a hundredth of a second."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self._id = 0
+        id = self.ask("initialize", {"protocolVersion": 2, "info": INFO, "capabilities": {}})
+        self.answer(id, {"protocolVersion": 2, "info": INFO, "capabilities": {"session": {}}})
+        self.answer(self.ask("session/new", {"cwd": "/w"}), {"sessionId": "s"})
+
+    def add(self, direction: Direction, message: Any, conn: str = "ada") -> None:
+        at = len(self.history.events)
+        envelope = envelope_of({"jsonrpc": "2.0", **message} if isinstance(message, dict) else message)
+        self.history.events.append(Event(at, at / 100, conn, direction, envelope))
+
+    def ask(self, method: str, params: Any, id: Any = None) -> Any:
+        self._id += 1
+        self.add("client", {"id": self._id if id is None else id, "method": method, "params": params})
+        return self._id if id is None else id
+
+    def answer(self, id: Any, result: Any) -> None:
+        self.add("agent", {"id": id, "result": result})
+
+    def update(self, kind: str, session: str = "s", **body: Any) -> None:
+        params = {"sessionId": session, "update": {"sessionUpdate": kind, **body}}
+        self.add("agent", {"method": "session/update", "params": params})
+
+    def state(self, state: str, **body: Any) -> None:
+        self.update("state_update", state=state, **body)
+
+    def prompt(self, text: str) -> Any:
+        return self.ask("session/prompt", {"sessionId": "s", "prompt": [{"type": "text", "text": text}]})
+
+    def cancel(self) -> None:
+        self.add("client", {"method": "session/cancel", "params": {"sessionId": "s"}})
+
+    def permission(self, id: Any) -> None:
+        options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+        subject = {"type": "tool_call", "toolCall": {"toolCallId": f"c{id}", "title": "Look", "status": "pending"}}
+        params = {"sessionId": "s", "title": "May I?", "subject": subject, "options": options}
+        self.add("agent", {"id": id, "method": "session/request_permission", "params": params})
+
+
+INFO = {"name": "bench", "version": "1"}
+YES = {"outcome": {"outcome": "selected", "optionId": "yes"}}
+
+
+def trap(story: Story) -> Story:
+    TRAPS[story.__name__.replace("_", " ")] = story
+    return story
+
+
+@trap
+def prompts_that_nobody_answers(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.prompt(f"Question {number}")
+
+
+@trap
+def prompts_accepted_and_never_reported(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.answer(traffic.prompt("Again"), {"messageId": f"u{number}"})
+
+
+@trap
+def turns_without_any_state(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.answer(traffic.prompt(f"Question {number}"), {"messageId": f"u{number}"})
+        traffic.update("agent_message", messageId=f"a{number}", content=[{"type": "text", "text": "Yes."}])
+
+
+@trap
+def turns_without_running(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.answer(traffic.prompt(f"Question {number}"), {"messageId": f"u{number}"})
+        traffic.update("agent_message", messageId=f"a{number}", content=[{"type": "text", "text": "Yes."}])
+        traffic.state("idle", stopReason=f"_{number}")
+
+
+@trap
+def prompts_refused_after_insertion(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        id = traffic.prompt(f"Question {number}")
+        content = [{"type": "text", "text": f"Question {number}"}]
+        traffic.update("user_message", messageId=f"u{number}", content=content)
+        traffic.add("agent", {"id": id, "error": {"code": -32603, "message": "no"}})
+
+
+@trap
+def one_message_of_all_prompts(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.answer(traffic.prompt(f"Question {number}"), {"messageId": "u"})
+        traffic.update("user_message_chunk", messageId="u", content={"type": "text", "text": f"Question {number}"})
+
+
+@trap
+def states_of_its_own(traffic: Traffic, count: int) -> None:
+    traffic.answer(traffic.prompt("Hello"), {"messageId": "u"})
+    for number in range(count):
+        traffic.state(f"_{number}")
+
+
+@trap
+def idle_over_and_over(traffic: Traffic, count: int) -> None:
+    traffic.answer(traffic.prompt("Hello"), {"messageId": "u"})
+    for number in range(count):
+        traffic.state("idle", stopReason="error", background=[{"type": "terminal", "terminalId": f"t{number}"}])
+
+
+@trap
+def running_over_and_over(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.state("running", background=[])
+        traffic.update("tool_call_update", toolCallId="c", title="Look", status="in_progress")
+        traffic.state("idle", stopReason="end_turn", background=[])
+
+
+@trap
+def permissions_one_by_one(traffic: Traffic, count: int) -> None:
+    traffic.answer(traffic.prompt("Hello"), {"messageId": "u"})
+    traffic.state("running")
+    for number in range(count):
+        traffic.permission(number)
+        traffic.state("requires_action")
+        traffic.add("client", {"id": number, "result": YES})
+        traffic.state("running")
+
+
+@trap
+def permissions_all_at_once(traffic: Traffic, count: int) -> None:
+    traffic.answer(traffic.prompt("Hello"), {"messageId": "u"})
+    traffic.state("running")
+    for number in range(count):
+        traffic.permission(number)
+    traffic.cancel()
+    for number in range(count):
+        traffic.add("client", {"id": number, "result": YES})
+    traffic.state("idle", stopReason="cancelled")
+
+
+@trap
+def sessions(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.answer(traffic.ask("session/new", {"cwd": "/w"}), {"sessionId": f"s{number}"})
+        traffic.update("state_update", session=f"s{number}", state="running")
+
+
+@trap
+def resumes(traffic: Traffic, count: int) -> None:
+    content = [{"type": "text", "text": "Hello"}]
+    traffic.answer(traffic.prompt("Hello"), {"messageId": "u"})
+    traffic.update("user_message", messageId="u", content=content)
+    for number in range(count):
+        params = {"sessionId": "s", "cwd": "/w", "replayFrom": {"type": "start"}}
+        id = traffic.ask("session/resume", params)
+        traffic.update("user_message", messageId="u", content=content)
+        traffic.update("user_message", messageId=f"old{number % 50}", content=content)
+        traffic.state("idle")
+        traffic.answer(id, {})
+
+
+@trap
+def resumes_that_nobody_answers(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.ask("session/resume", {"sessionId": "s", "cwd": "/w"})
+        traffic.update("agent_message", messageId=f"a{number}", content=[{"type": "text", "text": "Yes."}])
+
+
+@trap
+def cancels(traffic: Traffic, count: int) -> None:
+    traffic.answer(traffic.prompt("Hello"), {"messageId": "u"})
+    for _ in range(count):
+        traffic.state("running")
+        traffic.cancel()
+        traffic.state("idle", stopReason="cancelled")
+
+
+@trap
+def cancels_and_nothing_else(traffic: Traffic, count: int) -> None:
+    traffic.prompt("Hello")
+    traffic.state("running")
+    for _ in range(count):
+        traffic.cancel()
+
+
+@trap
+def cancels_of_unknown_requests(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.add("client", {"method": "$/cancel_request", "params": {"requestId": f"x{number}"}})
+        traffic.add("agent", {"id": f"x{number}", "error": {"code": -32800, "message": "no"}})
+
+
+@trap
+def stray_responses(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.answer(f"x{number}", {})
+
+
+@trap
+def null_responses(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.add("client", {"method": f"unknown{number}", "params": {}})
+        traffic.add("agent", {"id": None, "error": {"code": -32600, "message": "no"}})
+
+
+@trap
+def arrays(traffic: Traffic, count: int) -> None:
+    for _ in range(count):
+        traffic.add("client", [{"jsonrpc": "2.0", "id": 1, "method": "session/list"}])
+
+
+@trap
+def one_id_for_all_requests(traffic: Traffic, count: int) -> None:
+    for _ in range(count):
+        traffic.answer(traffic.ask("session/list", {}, id=7), {"sessions": []})
+
+
+@trap
+def one_id_for_all_pending_requests(traffic: Traffic, count: int) -> None:
+    for _ in range(count):
+        traffic.ask("session/list", {}, id=7)
+
+
+@trap
+def tool_calls(traffic: Traffic, count: int) -> None:
+    traffic.state("running")
+    for number in range(count):
+        traffic.update("tool_call_update", toolCallId=f"c{number}", title="Look", status="in_progress")
+        traffic.update("tool_call_update", toolCallId="c", title="Look", status="in_progress")
+    traffic.state("idle", stopReason="error", background=[])
+
+
+@trap
+def closes(traffic: Traffic, count: int) -> None:
+    for _ in range(count):
+        traffic.state("running")
+        id = traffic.ask("session/close", {"sessionId": "s"})
+        traffic.state("idle", stopReason="cancelled")
+        traffic.answer(id, {})
+
+
+def cost(story: Story, count: int) -> tuple[float, list[tuple[float, str]]]:
+    """Microseconds an event, and what each rule takes of it."""
+    traffic = Traffic()
+    story(traffic, count)
+    # an answered request long after it all: what is missing by then is missing
+    events = traffic.history.events
+    last = events[-1].t + 100
+    for direction, message in (("client", LIST), ("agent", LISTED)):
+        at = len(events)
+        events.append(Event(at, last, "ada", direction, envelope_of(message)))  # type: ignore[arg-type]
+    began = time.process_time()
+    conversation = read(traffic.history)
+    each = [(time.process_time() - began, "(reading)")]
+    for rule in RULES.values():
+        began = time.process_time()
+        outcome = decide(rule, conversation)
+        if outcome.broken:
+            raise SystemExit(f"{rule.id} broke:\n{outcome.broken}")
+        each.append((time.process_time() - began, rule.id))
+    us = [(1e6 * seconds / len(events), name) for seconds, name in each]
+    return sum(seconds for seconds, _ in us), sorted(us, reverse=True)
+
+
+LIST = {"jsonrpc": "2.0", "id": "last", "method": "session/list", "params": {}}
+LISTED = {"jsonrpc": "2.0", "id": "last", "result": {"sessions": []}}
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if sys.argv[1:] else 10_000
+    print(f"{'':38}  {'us at 1/4':>9}  {'us':>7}   slowest")
+    for name, story in TRAPS.items():
+        small, _ = cost(story, count // 4)
+        whole, each = cost(story, count)
+        mark = "  <-- grows" if whole > 2 * small and whole > 40 else ""
+        slowest = ", ".join(f"{rule} {us:.1f}" for us, rule in each[:3])
+        print(f"{name:38}  {small:9.1f}  {whole:7.1f}   {slowest}{mark}")
+
+
+if __name__ == "__main__":
+    main()
