@@ -45,6 +45,7 @@ class Connection(ABC):
         self._bytes_received = 0
         self._values_received = 0
         self._is_reading = True
+        self._is_deaf = False
         self._control(controls.STARTED, transport=self.transport, restart_of=restart_of)
 
     @property
@@ -101,8 +102,8 @@ class Connection(ABC):
         self._is_reading = False
 
     def turn_deaf(self) -> None:
-        """From now on what the agent writes is lost: it is neither recorded nor told. It is still taken, so the agent does not notice."""
-        self._is_reading = False
+        """From now on what the agent writes is lost: neither recorded nor told. It is still read, so no agent notices."""
+        self._is_deaf = True
 
     @abstractmethod
     async def close(self) -> None:
@@ -135,7 +136,7 @@ class Connection(ABC):
         return self._is_reading
 
     def _receive(self, envelope: Envelope) -> None:
-        if not self._is_reading:
+        if not self._is_reading or self._is_deaf:
             return
         self._lines_received += 1
         self._tell(self._recorder.wire(self.name, "agent", envelope))
