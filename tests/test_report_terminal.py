@@ -74,6 +74,12 @@ def test_not_exercised_rules_are_a_compact_list_and_with_v_say_why() -> None:
     assert verbose[verbose.index("  cancel.odd") + 1] == "      the run did not bring about: a cancel.odd situation"
 
 
+def test_a_run_of_a_part_only_counts_what_it_did_not_exercise() -> None:
+    lines = shown(report_of(("a", judgement(state__paired=PASS))))
+    assert "not exercised (5; -v says why)" in lines
+    assert not any("distinct-message-ids" in line for line in lines)
+
+
 def test_many_findings_are_cut_with_the_command_that_shows_the_rest() -> None:
     event = doomed_prompt(Wire())[0]
     report = report_of(*((f"s{n}", judgement(state__paired=found(violation("!", event), omitted=2))) for n in range(9)))

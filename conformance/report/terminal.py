@@ -203,7 +203,7 @@ def _the_rest(report: Report, width: int, verbose: bool) -> Iterator[Line]:
         yield (Span(f"{title} ({len(rules)}{more})", "dim"),)
         if verbose or (status == "not-applicable" and len(rules) <= 6):
             yield from _with_reasons(rules, width)
-        elif len(rules) < len(decisive):
+        elif 2 * len(rules) <= len(decisive):  # else the run was of a part, and the list would bury what it found
             yield from _by_area(rules, width)
     if verbose and (passed := [rule for rule in decisive if rule.status == "pass"]):
         yield BLANK
