@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 BUSY: Final = ("running", "requires_action")
 STANDARD_STATES: Final = ("running", "idle", "requires_action")
 KNOWN_STOP_REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
+OUTPUT: Final = ("agent_message", "agent_message_chunk", "agent_thought", "agent_thought_chunk")
+"""Updates that only foreground work of the agent writes; tool calls and terminals may be background."""
 FINAL_STATUSES: Final = ("completed", "failed", "cancelled")
 MESSAGE_KINDS: Final = {
     "user_message": "user",
@@ -261,7 +263,6 @@ class Replay:
 
     request: Request
     view: View
-    updates: list[Update] = field(default_factory=list)  # of its session, on its connection, within the window
     was_busy: bool = False  # the session was known to be at work when the resume was asked
     unanswered: list[Submission] = field(default_factory=list)  # prompts that were pending when the resume was asked
 
@@ -276,6 +277,11 @@ class Replay:
 
     def holds(self, update: Update) -> bool:
         return self.seq < update.seq < self.closes
+
+    @property
+    def updates(self) -> Sequence[Update]:
+        """Updates of its session, on its connection, within the window."""
+        return self.view.updates_between(self.seq, self.closes)
 
     @property
     def cursor(self) -> Any:

@@ -256,8 +256,6 @@ class _Reader:
         kind = _text(body.get("sessionUpdate")) or ""
         update = Update(event, view, kind, body, now.work, now.replays[0] if now.replays else None)
         view.updates.append(update)
-        for replay in now.replays:
-            replay.updates.append(update)
         if now.work is not None:
             now.work.updates.append(update)
         if kind in MESSAGE_KINDS:

@@ -10,7 +10,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from conformance.conversation.calls import Permission, Terminal, ToolCall
-from conformance.conversation.facts import MESSAGE_KINDS, STANDARD_STATES, Message, Replay, Request, State, Update, Work
+from conformance.conversation.facts import (
+    MESSAGE_KINDS,
+    OUTPUT,
+    STANDARD_STATES,
+    Message,
+    Replay,
+    Request,
+    State,
+    Update,
+    Work,
+)
 from conformance.conversation.span import Span
 from conformance.history import Event
 
@@ -92,6 +102,16 @@ class View:
         """State updates between two positions, both left out."""
         first = bisect_right(self.states, start, key=lambda state: state.seq)
         return Span(self.states, first, bisect_left(self.states, end, key=lambda state: state.seq))
+
+    @cached_property
+    def _output(self) -> list[Update]:
+        return [update for update in self.updates if update.kind in OUTPUT and not self.is_replayed(update)]
+
+    def first_output(self, start: float, end: float) -> Update | None:
+        """The first message or thought of the agent, no replay, between two positions, both left out."""
+        at = bisect_right(self._output, start, key=lambda update: update.seq)
+        found = self._output[at] if at < len(self._output) else None
+        return found if found is not None and found.seq < end else None
 
     def replay_after(self, seq: float) -> Replay | None:
         """The first session/resume of it that was asked after that position."""

@@ -3,11 +3,14 @@ became."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from conformance.conversation.facts import Message, ModelRequest, Request, Update, Work, text_of_blocks
+from conformance.conversation.span import Span
 from conformance.history import Event
 
 if TYPE_CHECKING:
@@ -105,19 +108,23 @@ class Submission:
         return [view.messages[key] for view in self.session.views if key in view.messages]
 
     @cached_property
-    def reports(self) -> list[Update]:
+    def reports(self) -> Sequence[Update]:
         """All live user-message updates under the returned id, on any connection, in order of arrival."""
         if self.message_id is None:
             return []
-        same = [view.messages.get(("user", self.message_id)) for view in self.session.views]
-        found = (u for message in same if message is not None for u in message.live if u.seq > self.seq)
-        return sorted(found, key=lambda update: update.seq)
+        found = [message.live for message in self.own_messages if message.live]
+        after = [Span(live, bisect_right(live, self.seq, key=lambda update: update.seq)) for live in found]
+        if len(after) == 1:
+            return after[0]
+        return sorted((update for live in after for update in live), key=lambda update: update.seq)
 
     @cached_property
     def report(self) -> Update | None:
         """The first live update that reports this submission: under its id or, where no id was returned, by its
         mark."""
-        found = self.reports or [update for message in self.marked or self._alone for update in message.live]
+        if self.reports:
+            return self.reports[0]
+        found = [update for message in self.marked or self._alone for update in message.live]
         return min(found, key=lambda update: update.seq, default=None)
 
     @property

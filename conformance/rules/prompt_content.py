@@ -38,6 +38,8 @@ CONSOLIDATED: Final = 40  # characters from which a repeated whole text is no co
 def content_is_reported(submission: Submission) -> Verdict:
     if not submission.reports or submission.nonce is None or submission.trigger is not None:
         return
+    if submission.session.accepted_as.get(submission.message_id or "") is not submission:
+        return  # prompt.distinct-message-ids
     first, last = submission.reports[0], submission.reports[-1]
     message = first.view.message_of(first)
     if message is None or not _is_settled(first.view, last.seq):

@@ -4,7 +4,7 @@ StateUpdate)."""
 from collections import deque
 from itertools import zip_longest
 
-from conformance.conversation import BUSY, STANDARD_STATES, Permission, Request, State, Update, View, Work
+from conformance.conversation import BUSY, OUTPUT, STANDARD_STATES, Permission, Request, State, Update, View, Work
 from conformance.history import Event
 from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
@@ -13,8 +13,6 @@ BURST = 0.05  # seconds within which two lines may have been swapped by one writ
 LONG_SILENCE = 45.0  # seconds for which hardly a model thinks without a word, after it has written an answer
 ASIDE = ("usage_update", "session_info_update", "available_commands_update", "config_option_update", "notice")
 """Updates that say nothing of the work."""
-OUTPUT = ("agent_message", "agent_message_chunk", "agent_thought", "agent_thought_chunk")
-"""Updates that only foreground work of the agent writes; tool calls and terminals may be background."""
 
 
 def is_output(update: Update) -> bool:
@@ -63,9 +61,7 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
         return  # state.standard-states
     sent = view.session.submissions_between(since, state.seq)
     prompt = next((s for s in sent if s.request.succeeded and not s.is_local_command), None)
-    output = next(
-        (u for u in view.updates_between(max(since, prompt.seq if prompt else since), state.seq) if is_output(u)), None
-    )
+    output = view.first_output(max(since, prompt.seq if prompt else since), state.seq)
     if known and (output is None or prompt is None or _is_begun_later(view, state)):
         return
     if prompt is not None and output is not None:
@@ -114,7 +110,7 @@ def _output_without_any_state(view: View) -> Verdict:
             continue
         if view.work_at(submission.seq) is not None:
             continue
-        output = next((u for u in view.updates_between(submission.seq, float("inf")) if is_output(u)), None)
+        output = view.first_output(submission.seq, float("inf"))
         barrier = quiet_barrier(view, output.seq) if output is not None else None
         if output is not None and barrier is not None:
             yield violation(

@@ -42,10 +42,7 @@ def _begun_under(view: View, custom: State, following: State | None) -> Verdict:
         return
     before = view.session.submission_before(custom.seq)
     prompt = before or next(iter(view.session.submissions_after(custom.seq)), None)
-    output = next(
-        (u for u in view.updates_between(custom.seq, following.seq if following else float("inf")) if is_output(u)),
-        None,
-    )
+    output = view.first_output(custom.seq, following.seq if following is not None else float("inf"))
     if (
         prompt is None
         or not prompt.request.succeeded
