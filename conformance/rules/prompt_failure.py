@@ -77,7 +77,7 @@ def failure_ends_idle_error(submission: Submission) -> Verdict:
         (last.answered, f"the model fails ({'; '.join(sorted({_how(request) for request in requests}))})"),
     ]
     if work.ended is not None:
-        if work.ended_at < last.answered.seq or submission.session.stops_between(work.seq, work.ended_at):
+        if work.ended_at < last.answered.seq or submission.session.stops_between(submission.seq, work.ended_at):
             return
         yield EXERCISED
         if work.stop_reason is None:

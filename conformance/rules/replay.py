@@ -185,6 +185,8 @@ def none_unless_asked(replay: Replay) -> Verdict:
     response, session = replay.request.response, replay.view.session
     if replay.cursor is not None or response is None or not replay.request.succeeded:
         return
+    if any(o.seq < replay.closes and replay.seq < o.closes and o.cursor is not None for o in replay.view.replays):
+        return  # what another resume is told at the same time
     if session.has_history_before(replay.seq):
         yield EXERCISED
     told = retold(replay, replay.updates) or retold(replay, after_response(replay))

@@ -168,7 +168,7 @@ def silent_after_close(view: View) -> Verdict:
     for close in closes:
         if close.response is None:
             continue
-        until = min((seq for seq in reopened if seq > close.answered_at), default=float("inf"))
+        until = min((seq for seq in reopened if seq > close.seq), default=float("inf"))
         if view.connection.last_sign_after(close.answered_at) is not None or _quiet_after(view, close):
             yield EXERCISED
         said = next(iter(_said_between(view, close.answered_at, until, owed=_owed_idle(view, close))), None)
