@@ -419,6 +419,17 @@ def test_a_baseline_of_the_failure_makes_the_gate_green_and_says_so(run: Console
     assert run("run", "--scenario", "prompt/plain", "--baseline", "acp-baseline.toml", "--strict") == 1
 
 
+def test_what_the_profile_expects_to_fail_is_known_too(run: Console, tmp_path: Path) -> None:
+    words = json.dumps(shlex.split(failing_agent(tmp_path)))
+    expected = '[expect]\n"init.info" = "issue 12"\n'
+    Path("acp-conformance.toml").write_text(f"[agent]\ncommand = {words}\n{expected}")
+    Path("mine.yaml").write_text("title: Mine\nsteps:\n  - connect: ada\n")
+    assert run("run", "--scenario", "mine.yaml") == 0
+    assert "known       issue 12" in run.out
+    Path("b.toml").write_text('[[known]]\nrule = "init.info"\nscenario = "mine"\nreason = "x"\n')
+    assert run("run", "--scenario", "mine.yaml", "--baseline", "b.toml") == 0
+
+
 def test_a_stale_baseline_entry_is_wrong_usage(run: Console) -> None:
     Path("b.toml").write_text('[[known]]\nrule = "prompt.gone"\nreason = "x"\n')
     assert run("run", "--baseline", "b.toml") == 2

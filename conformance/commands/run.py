@@ -95,12 +95,12 @@ def command(
     if agent is not None and url is not None:
         raise click.UsageError("--agent and --url are two targets; name one", context)
     tested, target, arguments = chosen_target(agent, url, profile)
-    known, where = _known(tested, baseline)
     from conformance import runner
     from conformance.report.console import Console
 
     options = runner.Options(scenarios, rules, jobs, seed, patience, folder, arguments)
-    runner.choose(options)  # wrong globs are told before the old report goes
+    chosen = [scenario.id for scenario in runner.choose(options)]  # wrong globs are told before the old report goes
+    known, where = _known(tested, baseline, chosen)
     _make_room(folder)
     console = Console(verbosity=int(verbose) - int(quiet))
     sinks: list[Callable[[RunEvent], None]] = [console]
@@ -174,7 +174,7 @@ def chosen_target(agent: str | None, url: str | None, name: str | None) -> "tupl
     return profile, Target("agent", shlex.join(profile.agent.command)), arguments
 
 
-def _known(profile: "Profile", baseline: Path | None) -> "tuple[list[Known], str]":
+def _known(profile: "Profile", baseline: Path | None, chosen: list[str]) -> "tuple[list[Known], str]":
     """The known failures of the baseline file and of the profile's [expect], and where they stand. Raises
     BaselineError."""
     if baseline is None and not profile.expect:
@@ -183,7 +183,7 @@ def _known(profile: "Profile", baseline: Path | None) -> "tuple[list[Known], str
     from conformance.report.baseline import Known, check_entries, read_baseline
     from conformance.rules import RULES
 
-    scenarios = [scenario.id for scenario in known_scenarios()]
+    scenarios = [*chosen, *(scenario.id for scenario in known_scenarios())]
     known, places = [], []
     for where, entries in (
         (str(baseline), read_baseline(baseline) if baseline is not None else []),
