@@ -189,7 +189,7 @@ class _Run:
         path = self.options.report / TRANSCRIPTS / scenario.transcript if self.options.report is not None else None
         header = {"scenario": scenario.id, "seed": self.started.seed}
         recorder = Recorder(path, header, redactor=self.redactor)
-        model = ScriptedModel(recorder) if setting.has_model else None
+        model = _model(self.profile, recorder)
         lives: Lives | None = None
         played = Played("completed", "interrupted")
         try:
@@ -230,6 +230,11 @@ class _Run:
             capabilities=capabilities if isinstance(capabilities, dict) else None,
         )
         self.sink(finished)
+
+
+def _model(profile: Profile, recorder: Recorder) -> ScriptedModel | None:
+    """The scripted model that the agent of the profile is led to; None where it is led to none."""
+    return ScriptedModel(recorder, tool_arguments=profile.model.tool_arguments) if profile.model is not None else None
 
 
 def check(paths: Iterable[Path], sink: Sink) -> Report:

@@ -23,6 +23,7 @@ from conformance.scenario.verbs.requests import answer_held
 from conformance.scenario.verbs.windows import barrier, quiet_window
 
 _MOST_PATIENCE: Final = 4  # times the patience, for an agent that goes on and on
+_LAST_SHARE: Final = 0.5  # of the quiet window, at the end of scenarios that do not ask for silence themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +116,12 @@ async def _settle(stage: Stage, actor: Actor, *, quiet: bool) -> None:
         stage.out_of_patience(conn, "response", patience, began, id=sent.id, session=sent.session)
     for session in stage.busy_sessions(conn):
         stage.out_of_patience(conn, "idle", patience, began, session=session)
-    if actor.answer is not None:
-        await (quiet_window(stage, actor, None) if quiet else barrier(stage, actor))
+    if actor.answer is None or stage.is_settled(actor):
+        return
+    if quiet and stage.sessions_of(conn):
+        await quiet_window(stage, actor, None, share=_LAST_SHARE)
+    else:
+        await barrier(stage, actor)
 
 
 async def _until_nothing_is_owed(stage: Stage, conn: str, patience: float) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from conformance.history import Recorder
 from conformance.model import ScriptedModel
-from conformance.peers import Connection, ScriptedClient, start_process
-from conformance.peers.launch import prepare
+from conformance.peers import Connection, ScriptedClient, Server, dial_websocket, start_process, start_server
+from conformance.peers.launch import Launch, prepare
 from conformance.profile import Profile
 from conformance.scenario.setting import Setting
 
@@ -43,6 +43,7 @@ class Lives:
 
     def __init__(self, profile: Profile, recorder: Recorder, setting: Setting, model: ScriptedModel | None) -> None:
         self._profile, self._recorder, self._setting, self._model = profile, recorder, setting, model
+        self._server: Server | None = None
 
     async def __call__(self, name: str, *, restart_of: str | None) -> ScriptedClient:
         connection = await self.connection(name, restart_of=restart_of)
@@ -55,6 +56,8 @@ class Lives:
             workdir=self._setting.workdir,
             model_origin=self._model.origin if self._model is not None else None,
         )
+        if launch.url is not None:
+            return await self._dialled(launch, name, restart_of)
         return await start_process(
             launch.command,
             name=name,
@@ -65,5 +68,34 @@ class Lives:
             restart_of=restart_of,
         )
 
+    async def _dialled(self, launch: Launch, name: str, restart_of: str | None) -> Connection:
+        """A connection to the server, which is started for the first one and again for a restart."""
+        assert launch.url is not None
+        url = launch.url
+        if launch.command:
+            if self._server is not None and restart_of is not None:
+                await self.end()
+            if self._server is None:
+                self._server = await start_server(
+                    launch.command,
+                    url=url,
+                    recorder=self._recorder,
+                    cwd=launch.cwd,
+                    env=launch.env,
+                    limits=launch.limits,
+                )
+            url = self._server.url
+        return await dial_websocket(
+            url, name=name, recorder=self._recorder, limits=launch.limits, restart_of=restart_of
+        )
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what a server wrote to stderr."""
+        return self._server.output_tail if self._server is not None else ""
+
     async def end(self) -> None:
-        """Ends what outlives single connections."""
+        """Ends what outlives single connections: the server, where there is one."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop()

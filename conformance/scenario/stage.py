@@ -122,7 +122,8 @@ class Stage:
     @property
     def patience(self) -> float:
         """Seconds to give to a wait: all of it once, then no more than a moment, since the agent hangs."""
-        return min(_AFTER_EXHAUSTION, self.setting.patience) if self.is_exhausted else self.setting.patience
+        patience = self.setting.patience
+        return min(_AFTER_EXHAUSTION, patience / 4) if self.is_exhausted else patience
 
     def actor(self, name: str | None) -> Actor:
         """The actor of that name, or the only one that is open."""
@@ -170,9 +171,16 @@ class Stage:
         busy = prompt is not None and sight.is_busy(self.state(conn, chat.id, mark))
         return WorkWatch(chat.id, conn, prompt=prompt, opening=opening, busy=busy)
 
-    def quiet_seconds(self, actor: Actor) -> float:
+    def quiet_seconds(self, actor: Actor, share: float = 1.0) -> float:
         """How long silence must last to be quiet: longer for an agent that answers slowly."""
-        return max(self.setting.quiet_window, min(_SLOWEST_WINDOW, 2 * actor.client.pace))
+        return max(self.setting.quiet_window * share, min(_SLOWEST_WINDOW, 2 * actor.client.pace))
+
+    def is_settled(self, actor: Actor) -> bool:
+        """Whether nothing has happened on the connection since its last quiet window."""
+        for event in reversed(self.recorder.history.events):
+            if event.conn == actor.conn:
+                return event.name == controls.WINDOW
+        return False
 
     def look_up(self, name: str) -> Any:
         """What a name in braces stands for."""
@@ -255,7 +263,7 @@ class Stage:
         try:
             await actor.client.request(method, params, id=number)
         except ConnectionEnded:
-            raise self.lost(actor, f"before {method} could be sent") from None
+            raise await self.lost(actor, f"before {method} could be sent") from None
         return sent
 
     async def about_session(self, actor: Actor, chat: Chat, method: str, params: Any, given: Mapping[str, Any]) -> Sent:
@@ -271,7 +279,7 @@ class Stage:
         try:
             return await actor.client.notify(method, params)
         except ConnectionEnded:
-            raise self.lost(actor, f"before {method} could be sent") from None
+            raise await self.lost(actor, f"before {method} could be sent") from None
 
     async def response(self, sent: Sent, *, seconds: float | None = None) -> Event | None:
         """The response, as soon as it is there; None when patience ran out (which is recorded) or the connection
@@ -300,7 +308,7 @@ class Stage:
     async def answered(self, actor: Actor, sent: Sent) -> Event:
         response = await self.response(sent)
         if response is None:
-            raise self.lost(actor, f"before it answered {sent.method}")
+            raise await self.lost(actor, f"before it answered {sent.method}")
         return response
 
     def out_of_patience(self, conn: str, what: str, seconds: float, began: int, **fields: Any) -> None:
@@ -318,15 +326,25 @@ class Stage:
             began=began,
         )
 
-    def lost(self, actor: Actor, when: str) -> Stop:
-        """Why the scenario cannot go on with this actor: it ended, or it kept us waiting."""
-        exited = self.exit_of(actor)
-        if exited is None and not actor.client.connection.ended.is_set():
+    async def lost(self, actor: Actor, when: str) -> Stop:
+        """Why the scenario cannot go on with this actor: it ended, or it kept us waiting. To be raised."""
+        if not await self.has_ended(actor):
             return OutOfPatience(f"{actor.name}: out of patience {when}")
-        what = f"{actor.name}: the agent {exited or 'ended the connection'} {when}"
+        what = f"{actor.name}: the agent {self.exit_of(actor) or 'ended the connection'} {when}"
         if actor.was_provoked or not actor.is_open:
             return NotBroughtAbout(what)
-        return Broken(what + _tail(actor), unanswered=actor.answer is None)
+        return Broken(what + self.last_words(actor), unanswered=actor.answer is None)
+
+    async def has_ended(self, actor: Actor) -> bool:
+        """Whether the connection has ended; if so, how is on record when this returns."""
+        if any(sight.ends(event, actor.conn) for event in self.recorder.history.events):
+            await actor.client.connection.ended.wait()
+        return actor.client.connection.ended.is_set()
+
+    def last_words(self, actor: Actor) -> str:
+        """The end of what the agent wrote to stderr, as a reason quotes it."""
+        lines = [line.strip() for line in actor.client.connection.stderr_tail.splitlines() if line.strip()]
+        return f"; its stderr ends with: {' | '.join(lines[-3:])[:400]}" if lines else ""
 
     def exit_of(self, actor: Actor) -> str | None:
         """How the agent's process ended, in words; None while it lives or where there is none."""
@@ -360,12 +378,6 @@ class Stage:
             seqs, states = self._states.setdefault((event.conn, found[0]), ([], []))
             seqs.append(event.seq)
             states.append(state)
-
-
-def _tail(actor: Actor) -> str:
-    """The end of what the agent wrote to stderr, as a reason quotes it."""
-    lines = [line.strip() for line in actor.client.connection.stderr_tail.splitlines() if line.strip()]
-    return f"; the end of its stderr: {' | '.join(lines[-3:])[:400]}" if lines else ""
 
 
 async def pause(milliseconds: float) -> None:

@@ -65,7 +65,7 @@ async def initialize(stage: Stage, given: Given) -> None:
         sent, seconds=max(stage.patience, stage.setting.startup if actor.answer is None else 0)
     )
     if event is None:
-        raise stage.lost(actor, "before it answered initialize")
+        raise await stage.lost(actor, "before it answered initialize")
     if (result := sight.result_of(event)) is not None and isinstance(result, dict):
         actor.answer = result
 
@@ -81,9 +81,9 @@ def initialize_params(wanted: Given) -> dict[str, Any]:
 async def initialized(stage: Stage, actor: Actor, wanted: Given) -> None:
     """Initializes, and makes sure that version 2 is spoken, unless the scenario asked for another."""
     sent = await stage.send_request(actor, "initialize", initialize_params(wanted))
-    ended = await stage.until_answered(sent, stage.setting.startup)
+    await stage.until_answered(sent, stage.setting.startup)
     if sent.response is None:
-        raise _unanswered(stage, actor, ended=ended)
+        raise await _unanswered(stage, actor)
     result = sight.result_of(sent.response)
     actor.answer = result if isinstance(result, dict) else {}
     if "version" not in wanted:
@@ -93,20 +93,17 @@ async def initialized(stage: Stage, actor: Actor, wanted: Given) -> None:
             raise NotApplicable(why)
 
 
-def _unanswered(stage: Stage, actor: Actor, *, ended: bool) -> Broken:
-    tail = [line.strip() for line in actor.client.connection.stderr_tail.splitlines() if line.strip()]
-    stderr = f"; its stderr ends with: {' | '.join(tail[-3:])[:400]}" if tail else ""
-    if not ended:
+async def _unanswered(stage: Stage, actor: Actor) -> Broken:
+    if await stage.has_ended(actor):
+        how = stage.exit_of(actor) or "ended the connection"
+        why = f"the agent {how} before it answered `initialize`; run the command by hand to see why"
+    else:
         where = "stdin and stdout" if stage.setting.is_process else "WebSocket"
-        return Broken(
+        why = (
             f"the agent did not answer `initialize` within {stage.setting.startup:g} s; "
-            f"is it an ACP agent over {where}, and does it need something to start?{stderr}",
-            unanswered=True,
+            f"is it an ACP agent over {where}, and does it need something to start?"
         )
-    how = stage.exit_of(actor) or "ended the connection"
-    return Broken(
-        f"the agent {how} before it answered `initialize`; run the command by hand to see why{stderr}", unanswered=True
-    )
+    return Broken(why + stage.last_words(actor), unanswered=True)
 
 
 def _check_version(stage: Stage, actor: Actor, response: Event) -> None:
@@ -141,7 +138,7 @@ async def login(stage: Stage, given: Given) -> None:
     actor = stage.actor(given.get("by"))
     method = given.get("method") or _login_method(actor)
     if method is None:
-        raise stage.not_brought_about("the agent advertises no authentication method of type agent")
+        raise NotApplicable("the agent advertises no authentication method of type agent")
     await stage.ask(actor, "auth/login", {"methodId": method}, alias=given.get("as"))
 
 

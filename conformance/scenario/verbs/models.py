@@ -16,7 +16,12 @@ _STATUS: Final = Number("an HTTP status", least=100)
 
 _KINDS: Final[dict[str, Key]] = {
     "say": Key(Text(), "Answers with this text"),
-    "stream": Key(ListOf(Text(), least=1), "Answers with these pieces, one by one"),
+    "stream": Key(
+        Either(
+            (ListOf(Text(), least=1), Number("a number of pieces", least=1)), "a list of pieces, or a number of them"
+        ),
+        "Answers with these pieces, one by one, or with so many",
+    ),
     "think": Key(Text(), "Answers with this reasoning, then a sentence"),
     "call-tool": Key(
         Either(
@@ -69,10 +74,13 @@ _REPLY: Final[Shape] = Table("a reply", {**_KINDS, **_HOW}, one_of=tuple(_KINDS)
         **_HOW,
         "replies": Key(ListOf(_REPLY, least=1), "Several replies, one after the other"),
         "release": Key(Flag(), "true: what it holds goes on"),
+        "optional": Key(Flag(), "true: the step is left out where the target has no scripted model"),
     },
     one_of=(*_KINDS, "replies", "release"),
 )
 async def model(stage: Stage, given: Given) -> None:
+    if stage.model is None and given.get("optional"):
+        return
     if stage.model is None:
         raise NotApplicable("it needs the scripted model, and the profile has no [model]")
     key: str | None = None
@@ -97,7 +105,9 @@ def reply(given: Given) -> Reply:
         case "say" | "think":
             how["text"] = value
         case "stream":
-            how["chunks"] = tuple(value)
+            how["chunks"] = (
+                tuple(value) if isinstance(value, tuple) else tuple(f"word {n} " for n in range(1, value + 1))
+            )
         case "call-tool" if isinstance(value, str):
             how["tool"] = value
         case "call-tool":

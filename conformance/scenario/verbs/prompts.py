@@ -26,7 +26,10 @@ _BASELINE: Final = ("text", "resource_link")
         "in": IN,
         "text": Key(Text(), f'The text; "{DEFAULT_TEXT}" by default. A nonce is added to it'),
         "blocks": Key(Json("list"), "Content blocks in place of the text; a text block with the nonce is added"),
-        "fill": Key(Number("a number of characters", least=1), "So many characters of text, for very long prompts"),
+        "fill": Key(
+            Number("a number of characters", least=1),
+            "So many characters of text, for very long prompts; beside `blocks` a block more",
+        ),
         "nonce": Key(Flag(), "false: send the text or the blocks as they are"),
         "same-as": Key(Name("request"), "Repeats an earlier prompt to the letter, its nonce included"),
         "session-id": Key(Text(), "A sessionId to be sent in place of the session's: the agent must refuse the prompt"),
@@ -67,11 +70,17 @@ def _blocks(given: Given, nonce: str | None) -> list[Any]:
     mark = f"[{nonce}]"
     if "blocks" in given:
         blocks = list(given["blocks"])
+        if "fill" in given:
+            blocks.append({"type": "text", "text": _filler(DEFAULT_TEXT, given["fill"])})
         return [*blocks, {"type": "text", "text": mark}] if nonce is not None and blocks else blocks
     text = given.get("text", DEFAULT_TEXT)
     if "fill" in given:
-        text = (f"{text} These lines say nothing.\n" * (given["fill"] // len(text) + 1))[: given["fill"]]
+        text = _filler(text, given["fill"])
     return [{"type": "text", "text": f"{text} {mark}" if nonce is not None else text}]
+
+
+def _filler(text: str, length: int) -> str:
+    return (f"{text} These lines say nothing.\n" * (length // len(text) + 1))[:length]
 
 
 @verb(
@@ -112,7 +121,7 @@ async def _submit(
         stage.model.expect(nonce, group=chat.group)
     if given.get("unread"):
         actor.is_deaf = True
-        actor.client.connection.stop_reading()
+        actor.client.connection.turn_deaf()
 
     def record(number: Any) -> None:
         facts = {"nonce": nonce, "alias": alias, "trigger": trigger, "exact": exact, "refusable": refusable}

@@ -102,7 +102,7 @@ async def send(stage: Stage, given: Given) -> None:
                 connection.write_together([line + ending for line in lines])
             await connection.drain()
     except ConnectionEnded:
-        raise stage.lost(actor, "while it was sent a line") from None
+        raise await stage.lost(actor, "while it was sent a line") from None
 
 
 def _line(given: Given) -> bytes:

@@ -40,7 +40,7 @@ async def wait(stage: Stage, given: Given) -> None:
         return
     if missed.ran_out:
         raise OutOfPatience(f"out of patience: {missed.why}")
-    _raise_if_lost(stage, missed)
+    await _raise_if_lost(stage, missed)
     raise stage.not_brought_about(missed.why)
 
 
@@ -59,7 +59,7 @@ async def wait(stage: Stage, given: Given) -> None:
 async def require(stage: Stage, given: Given) -> None:
     missed = await _look(stage, given, _ALL)
     if missed is not None:
-        _raise_if_lost(stage, missed)
+        await _raise_if_lost(stage, missed)
         raise stage.not_brought_about(missed.why)
 
 
@@ -69,8 +69,8 @@ async def _look(stage: Stage, given: Given, known: dict[str, Any]) -> Missed | N
     return None if isinstance(found, Met) else found
 
 
-def _raise_if_lost(stage: Stage, missed: Missed) -> None:
+async def _raise_if_lost(stage: Stage, missed: Missed) -> None:
     if missed.why == ENDED:
         for actor in stage.actors.values():
             if actor.conn == missed.conn and actor.is_open:
-                raise stage.lost(actor, "while the scenario waited for it")
+                raise await stage.lost(actor, "while the scenario waited for it")

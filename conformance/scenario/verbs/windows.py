@@ -20,14 +20,16 @@ async def barrier(stage: Stage, actor: Actor, *, seconds: float | None = None) -
     return await stage.response(sent, seconds=seconds) is not None
 
 
-async def quiet_window(stage: Stage, actor: Actor, session: str | None, *, seconds: float | None = None) -> bool:
-    """Waits until no update came for the quiet window, then for the barrier; records the window. Whether all that came
-    about.
+async def quiet_window(
+    stage: Stage, actor: Actor, session: str | None, *, share: float = 1.0, seconds: float | None = None
+) -> bool:
+    """Waits until no update came for the quiet window (or a share of it), then for the barrier; records the window.
+    Whether all that came about.
 
     `session` limits it to the updates of one session; a window of all is recorded for each session of the
     connection.
     """
-    window, began = stage.quiet_seconds(actor), stage.now
+    window, began = stage.quiet_seconds(actor, share), stage.now
     is_quiet = False
     for _ in range(_MOST_WINDOWS):
         began = stage.now
@@ -68,6 +70,19 @@ async def quiet(stage: Stage, given: Given, seconds: float) -> Met | Missed:
         await quiet_window(stage, actor, chat.id, seconds=seconds)
         if actor.client.connection.ended.is_set():
             return Missed(ENDED, False, actor.conn)
+    return Met()
+
+
+@condition(
+    "caught-up",
+    "A request that was sent just now is answered: whatever the agent owed before, it has written",
+    Name("connection", many=True),
+)
+async def caught_up(stage: Stage, given: Given, seconds: float) -> Met | Missed:
+    for actor in [stage.actor(name) for name in given["caught-up"]]:
+        if not await barrier(stage, actor, seconds=seconds):
+            is_lost = actor.client.connection.ended.is_set()
+            return Missed(ENDED if is_lost else "a plain request was not answered", not is_lost, actor.conn)
     return Met()
 
 
