@@ -53,7 +53,7 @@ def _asked_again(replay: Replay, told: list[Submission]) -> Verdict:
         for request in submission.session.conversation.model_requests:
             if request.nonce is None or request.nonce != submission.nonce or not replay.seq < request.seq < until:
                 continue
-            if submission.work.stop_reason == "cancelled" or submission.model_requests[:1] == [request]:
+            if submission.work.stop_reason == "cancelled":
                 continue  # it may have been on its way when the work was stopped: the model is another channel
             proof = (
                 (submission.request.event, "this prompt"),
