@@ -206,6 +206,16 @@ class Stage:
                 return identifier
         raise KeyError(name)
 
+    def commands_of(self, actor: Actor, chat: Chat) -> set[str]:
+        """Names of the commands that the agent advertised for the session, the latest list on that connection."""
+        listed = chat.result.get("availableCommands")
+        for event in self.recorder.history.events:
+            found = sight.update(event) if event.conn == actor.conn else None
+            if found is not None and found[0] == chat.id and sight.kind_of(found[1]) == "available_commands_update":
+                listed = found[1].get("availableCommands")
+        commands = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+        return {entry["name"] for entry in commands if isinstance(entry.get("name"), str)}
+
     # -- what is recorded
 
     def record(self, conn: str, name: str, **fields: Any) -> Event:

@@ -40,7 +40,7 @@ _KINDS: Final = (
 _STATES: Final = ("running", "idle", "requires_action")
 _STATUSES: Final = ("pending", "in_progress", "paused", "completed", "failed", "cancelled")
 _REQUESTS: Final = ("session/request_permission", "elicitation/create")
-_SETTLING: Final = 2  # quiet windows after an idle that may belong to other work
+_SETTLING: Final = 2  # quiet windows after an idle that may belong to other work; one where it surely does not
 
 
 class _Clock:
@@ -147,7 +147,8 @@ async def _of_work(
 
     while clock.left > 0 and not found:
         settling = watch.is_decided and may_end
-        patience = min(clock.left, _SETTLING * stage.quiet_seconds(actor)) if settling else clock.left
+        share = 1 if watch.ending is Ending.OVER else _SETTLING
+        patience = min(clock.left, share * stage.quiet_seconds(actor)) if settling else clock.left
         event = await stage.waits.until(hear, since=start, patience=patience, ended=ended)
         if event is not None:
             start = event.seq + 1

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from conformance.history import controls
 from conformance.profile import TRIGGERS
-from conformance.scenario.shapes import Choice, Flag, Id, Json, Key, Name, Number, Text
-from conformance.scenario.stage import Actor, Stage, pause
+from conformance.scenario.needs import TRIGGER, missing
+from conformance.scenario.shapes import Choice, Flag, Id, Json, Key, ListOf, Name, Number, Text
+from conformance.scenario.stage import Actor, Chat, Stage, pause
 from conformance.scenario.stops import NotApplicable
 from conformance.scenario.table import Given, verb
 from conformance.scenario.verbs.keys import AFTER, AS, BY, ID, IN, META
@@ -85,24 +86,41 @@ def _filler(text: str, length: int) -> str:
 
 @verb(
     "command",
-    "Sends a prompt of the profile, word for word, that makes the agent do something",
+    "Sends a command of the agent: a prompt of the profile, word for word, or one that the agent advertises",
     {
         "by": BY,
         "in": IN,
-        "trigger": Key(Choice(tuple(TRIGGERS), "trigger"), "Which one", required=True),
+        "trigger": Key(Choice(tuple(TRIGGERS), "trigger"), "A trigger of the profile"),
+        "advertised": Key(
+            ListOf(Text(), least=1),
+            "Names of commands, without the slash; the first one that the agent advertises is sent",
+        ),
         "as": AS,
         "id": ID,
         "after": AFTER,
     },
+    one_of=("trigger", "advertised"),
 )
 async def command(stage: Stage, given: Given) -> None:
-    actor, trigger = stage.actor(given.get("by")), given["trigger"]
-    text = stage.setting.triggers.get(trigger)
-    if text is None:
-        raise NotApplicable(f'it needs {TRIGGERS[trigger]}; add to acp-conformance.toml: [triggers] {trigger} = "..."')
-    params = {"sessionId": stage.chat(given["in"]).id, "prompt": [{"type": "text", "text": text}]}
+    actor, chat, trigger = stage.actor(given.get("by")), stage.chat(given["in"]), given.get("trigger")
+    text = _advertised(stage, actor, chat, given) if trigger is None else _of_profile(stage, trigger)
+    params = {"sessionId": chat.id, "prompt": [{"type": "text", "text": text}]}
     await pause(given.get("after", 0))
     await _submit(stage, actor, given, params, trigger=trigger)
+
+
+def _of_profile(stage: Stage, trigger: str) -> str:
+    if trigger not in stage.setting.triggers:
+        raise NotApplicable(missing(TRIGGER + trigger, stage.setting) or "")
+    return stage.setting.triggers[trigger]
+
+
+def _advertised(stage: Stage, actor: Actor, chat: Chat, given: Given) -> str:
+    known = stage.commands_of(actor, chat)
+    name = next((name for name in given["advertised"] if name in known), None)
+    if name is None:
+        raise stage.not_brought_about(f"the agent advertises none of the commands {', '.join(given['advertised'])}")
+    return f"/{name}"
 
 
 async def _submit(
