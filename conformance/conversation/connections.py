@@ -225,6 +225,18 @@ class Connection:
         first = bisect_right(self.strays, start, key=lambda event: event.seq)
         return Span(self.strays, first, bisect_left(self.strays, end, key=lambda event: event.seq))
 
+    @cached_property
+    def _strays_by_id(self) -> dict[tuple[str, Any], list[Event]]:
+        found: dict[tuple[str, Any], list[Event]] = {}
+        for event in self.strays:
+            found.setdefault(request_key(event.message.get("id")), []).append(event)
+        return found
+
+    def strays_with(self, identifier: Any, after: float) -> Sequence[Event]:
+        """Responses of the agent with that id that match no request, after that position."""
+        same = self._strays_by_id.get(request_key(identifier), [])
+        return Span(same, bisect_right(same, after, key=lambda event: event.seq))
+
     def controls_after(self, seq: float) -> Sequence[Event]:
         """The suite's own events of this connection after that position."""
         return Span(self.controls, bisect_right(self.controls, seq, key=lambda control: control.seq))

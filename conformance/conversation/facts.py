@@ -7,11 +7,13 @@ once. Filled by `conformance.conversation.reader` in one pass and not changed af
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from conformance.conversation.span import Span
 from conformance.history import Event
 
 if TYPE_CHECKING:
@@ -138,16 +140,16 @@ def text_of_blocks(content: Any) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def text_after(updates: list[Update]) -> str:
+def text_after(updates: Sequence[Update]) -> str:
     """The text of a message after these upserts and chunks in order (schema UserMessage: a whole update replaces, a
     chunk appends)."""
     parts: list[str] = []
-    for update in updates:
-        if update.is_chunk:
+    for update in reversed(updates):
+        if update.is_chunk or update.sets_content:
             parts.append(update.text)
-        elif update.sets_content:
-            parts = [update.text]
-    return "".join(parts)
+        if update.sets_content:
+            break
+    return "".join(reversed(parts))
 
 
 @dataclass(eq=False)
@@ -168,8 +170,14 @@ class Message:
         """Its updates that are no replay (see `View.is_replayed`)."""
         return [update for update in self.updates if not self.view.is_replayed(update)]
 
+    def before(self, seq: float) -> Sequence[Update]:
+        """Its updates before that position."""
+        return Span(self.updates, 0, bisect_left(self.updates, seq, key=lambda update: update.seq))
+
     def within(self, replay: Replay) -> list[Update]:
-        return [update for update in self.updates if replay.holds(update) and self.view.is_replayed(update)]
+        first = bisect_right(self.updates, replay.seq, key=lambda update: update.seq)
+        last = bisect_left(self.updates, replay.until, key=lambda update: update.seq)
+        return [update for update in Span(self.updates, first, last) if self.view.is_replayed(update)]
 
     @cached_property
     def live_text(self) -> str:
@@ -275,13 +283,19 @@ class Replay:
         """The position of the response; infinity while it is pending."""
         return self.request.answered_at
 
+    @property
+    def until(self) -> float:
+        """Where its updates end: its response or, where none came, the next resume."""
+        following = self.view.replay_after(self.seq) if self.request.response is None else None
+        return following.seq if following is not None else self.closes
+
     def holds(self, update: Update) -> bool:
-        return self.seq < update.seq < self.closes
+        return self.seq < update.seq < self.until
 
     @property
     def updates(self) -> Sequence[Update]:
         """Updates of its session, on its connection, within the window."""
-        return self.view.updates_between(self.seq, self.closes)
+        return self.view.updates_between(self.seq, self.until)
 
     @property
     def cursor(self) -> Any:
@@ -295,12 +309,12 @@ class Replay:
     @cached_property
     def pending(self) -> list[Submission]:
         """Submissions that were not answered yet when the resume was asked, and those sent within the window."""
-        return [*self.unanswered, *self.view.session.submissions_between(self.seq, self.closes)]
+        return [*self.unanswered, *self.view.session.submissions_between(self.seq, self.until)]
 
     @property
     def states(self) -> Sequence[State]:
         """The states told within the window."""
-        return self.view.states_between(self.seq, self.closes)
+        return self.view.states_between(self.seq, self.until)
 
     @property
     def snapshot(self) -> str | None:

@@ -201,6 +201,10 @@ class Session:
         at = bisect_right(self._ends, seq, key=lambda event: event.seq)
         return self._ends[at] if at < len(self._ends) else None
 
+    def closes_before(self, seq: float) -> Sequence[Request]:
+        """session/close requests of it before that position, in order."""
+        return Span(self.closes, 0, bisect_left(self.closes, seq, key=lambda request: request.seq))
+
     def end_was_before(self, seq: float) -> bool:
         """Whether it was closed or deleted, by anyone, before that position."""
         return bool(self._ends) and self._ends[0].seq < seq

@@ -143,11 +143,7 @@ def unknown_request_ignored(connection: Connection) -> Verdict:
         if connection.barrier_after(event.seq) is not None:
             yield EXERCISED
         answered = (later for request in named for later in request.later_responses if later.seq > event.seq)
-        strays = (
-            (s for s in connection.strays if s.seq > event.seq and request_key(s.message.get("id")) == key)
-            if not named
-            else ()
-        )
+        strays = connection.strays_with(event.message["params"].get("requestId"), event.seq)[:1] if not named else []
         known = [(named[-1].event, "this request"), (named[-1].response, "is answered")] if named else []
         cancel = (
             event,

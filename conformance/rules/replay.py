@@ -33,7 +33,7 @@ def text_before(replay: Replay, kind: str, identifier: str) -> str:
     for view in replay.view.session.views:
         message = view.messages.get((kind, identifier))
         if message is not None:
-            texts.append(text_after([update for update in message.updates if update.seq < replay.seq]))
+            texts.append(text_after(message.before(replay.seq)))
     return max(texts, key=len, default="")
 
 

@@ -1,6 +1,7 @@
 """Replayed content: rebuilt from its beginning, once, each message under its own id (RFD 'Streaming user
 messages')."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from conformance.conversation import Message, Replay, Update, View, text_after
@@ -120,7 +121,7 @@ def no_doubled_content(replay: Replay) -> Verdict:
         yield EXERCISED
         submission = message.view.session.accepted_as.get(message.id)
         nonce = submission.nonce if submission is not None and submission.has_own_nonce else None
-        after = text_after([*held, *told])
+        after = text_after(told) if any(update.sets_content for update in told) else text_after(held) + text_after(told)
         once = text_after(held) or (submission.text if submission is not None else "")
         doubled = after.count(nonce) > max(1, once.count(nonce)) if nonce is not None else is_twice(once, after)
         if doubled:
@@ -132,15 +133,15 @@ def no_doubled_content(replay: Replay) -> Verdict:
             )
 
 
-def _held(replay: Replay, message: Message) -> list[Update]:
+def _held(replay: Replay, message: Message) -> Sequence[Update]:
     """The updates by which this client holds the message: on this connection or, where the suite says that it is a
     restart, before it."""
-    own = [update for update in message.updates if update.seq < replay.seq]
+    own = message.before(replay.seq)
     started = replay.request.connection.started
     former = (started.control or {}).get("restart_of") if started is not None and not own else None
     view: View | None = next((v for v in message.view.session.views if v.connection.name == former), None)
     earlier = view.messages.get((message.kind, message.id)) if view is not None else None
-    return own or ([update for update in earlier.updates if update.seq < replay.seq] if earlier is not None else [])
+    return own or (earlier.before(replay.seq) if earlier is not None else [])
 
 
 def is_twice(once: str, text: str) -> bool:

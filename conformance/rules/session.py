@@ -276,15 +276,17 @@ def closed_before(request: Request) -> Event | None:
     session = request.connection.conversation.sessions.get(request.session_id or "")
     if session is None:
         return None
-    own = [
-        c for c in session.closes if c.connection is request.connection and c.succeeded and c.answered_at < request.seq
-    ]
-    if not own or own[-1].response is None:
+    own = (c for c in reversed(session.closes_before(request.seq)) if c.connection is request.connection)
+    last = next((c for c in own if c.succeeded and c.answered_at < request.seq), None)
+    if last is None or last.response is None:
         return None
-    closed = own[-1].response
-    opened: list[float] = [replay.seq for view in session.views for replay in view.replays]
-    opened += [view.created.answered_at for view in session.views if view.created is not None]
-    return None if any(closed.seq < seq < request.answered_at for seq in opened) else closed
+    closed = last.response
+    for view in session.views:
+        created = view.created.answered_at if view.created is not None else -1.0
+        resumed = view.replay_after(closed.seq)
+        if closed.seq < created < request.answered_at or (resumed is not None and resumed.seq < request.answered_at):
+            return None
+    return closed
 
 
 @rule(
