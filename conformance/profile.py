@@ -90,9 +90,18 @@ def with_command(profile: Profile, command: str) -> Profile:
         raise ProfileError(f"--agent {command!r}: {error}") from None
     if not words:
         raise ProfileError("--agent is empty; give the command that starts the agent")
-    return replace(profile, agent=replace(profile.agent, command=words, transport="stdio", url=None))
+    return replace(profile, agent=replace(profile.agent, command=words, transport="stdio", url=None, server=None))
 
 
 def with_url(profile: Profile, url: str) -> Profile:
     """The profile for a running server."""
-    return replace(profile, agent=replace(profile.agent, command=None, transport="websocket", url=url))
+    return replace(profile, agent=replace(profile.agent, command=None, transport="websocket", url=url, server=None))
+
+
+def as_server(profile: Profile) -> Profile | None:
+    """The profile for the same agent as a WebSocket server; None where it does not say how that is started."""
+    agent = profile.agent
+    if agent.server is None:
+        return None
+    served = replace(agent, command=agent.server, transport="websocket", url=agent.server_url, server=None)
+    return replace(profile, agent=served)

@@ -19,7 +19,7 @@ from typing import Final
 
 from conformance.history import Recorder, Redactor, read_transcript
 from conformance.model import ScriptedModel
-from conformance.profile import Profile
+from conformance.profile import Profile, as_server
 from conformance.report import Report, ReportBuilder, RunEvent, RunStarted, ScenarioResult, ScenarioStarted, Target
 from conformance.resources import folder
 from conformance.rules import RULES, Judgement, Rule, judge
@@ -176,16 +176,27 @@ class _Run:
         self.sink(ScenarioStarted(scenario.id, scenario.title))
         began = time.monotonic()
         workdir = Path(tempfile.mkdtemp(prefix="acp-conformance-")).resolve()
-        setting = setting_of(self.profile, workdir=workdir, seed=self.started.seed, patience=self.options.patience)
         try:
-            if (why := not_applicable(scenario, setting)) is not None:
+            profile, setting, why = self._fitting(scenario, workdir)
+            if why is not None:
                 self._report(scenario, Played("not-applicable", why), None, None, 0.0)
                 return
-            await self._play(scenario, setting, began)
+            await self._play(scenario, profile, setting, began)
         finally:
             await asyncio.to_thread(shutil.rmtree, workdir, ignore_errors=True)
 
-    async def _play(self, scenario: Scenario, setting: Setting, began: float) -> None:
+    def _fitting(self, scenario: Scenario, workdir: Path) -> tuple[Profile, Setting, str | None]:
+        """The agent as it is, or as a server where only that gives what the scenario needs; and why neither does."""
+        tried = []
+        for profile in (self.profile, as_server(self.profile)):
+            if profile is not None:
+                setting = setting_of(profile, workdir=workdir, seed=self.started.seed, patience=self.options.patience)
+                tried.append((profile, setting, not_applicable(scenario, setting)))
+                if tried[-1][2] is None:
+                    return tried[-1]
+        return tried[0]
+
+    async def _play(self, scenario: Scenario, profile: Profile, setting: Setting, began: float) -> None:
         path = self.options.report / TRANSCRIPTS / scenario.transcript if self.options.report is not None else None
         header = {"scenario": scenario.id, "seed": self.started.seed}
         recorder = Recorder(path, header, redactor=self.redactor)
@@ -195,7 +206,7 @@ class _Run:
         try:
             if model is not None:
                 await model.start()
-            lives = Lives(self.profile, recorder, setting, model)
+            lives = Lives(profile, recorder, setting, model)
             played = await play(scenario, setting, recorder, lives, model)
         finally:
             if lives is not None:

@@ -34,6 +34,7 @@ class AgentSection:
     """How the agent is started. `command` is None where the command line has to name it (or `url` a running server).
 
     `files` are templates by their path under the workdir. `install` is the one command that installs the agent.
+    `server` starts the same agent as a WebSocket server at `server_url`: for what needs several connections to it.
     """
 
     command: tuple[str, ...] | None = None
@@ -44,6 +45,8 @@ class AgentSection:
     transport: Transport = "stdio"
     url: str | None = None
     install: str | None = None
+    server: tuple[str, ...] | None = None
+    server_url: str = "ws://127.0.0.1:{port}/"
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,9 @@ class _Reader:
     def _check_templates(self, profile: Profile) -> None:
         agent = profile.agent
         places: list[tuple[tuple[str, ...], str]] = [(("agent", "command"), word) for word in agent.command or ()]
+        places += [(("agent", "server"), word) for word in agent.server or ()]
         places += [(("agent", "cwd"), agent.cwd or ""), (("agent", "url"), agent.url or "")]
+        places += [(("agent", "server-url"), agent.server_url)]
         places += [(("agent", "env", name), value) for name, value in agent.env.items()]
         if profile.model is not None:
             places += [(("model", "env", name), value) for name, value in profile.model.env.items()]
@@ -260,6 +262,8 @@ _SECTIONS: Final[Mapping[str, _Check]] = {
             "transport": _one_of(*TRANSPORTS),
             "url": _text_value,
             "install": _text_value,
+            "server": _command,
+            "server-url": _text_value,
         }
     ),
     "model": _table({"api": _one_of(*APIS), "env": _texts, "tool-arguments": _values}),

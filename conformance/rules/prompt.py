@@ -123,7 +123,7 @@ def _held_until(submission: Submission, report: Update, response: Event, earlier
     never="response and idle in one burst: a warning, since one write queue may have swapped them",
 )
 def success_without_waiting_for_work(submission: Submission) -> Verdict:
-    view, report, response = submission.view, submission.report, submission.response
+    view, report, response = submission.view, submission.own_report, submission.response
     if (
         view is None
         or report is None

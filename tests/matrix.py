@@ -1,0 +1,153 @@
+"""The matrix: every fault and every odd agent against every must rule. Run: python tests/matrix.py [--jobs N] [--of GLOB] [--times N]
+
+A fault must fail its own rule and no other must rule than its table entry names; an odd agent fails none. Prints a line an agent, the
+disagreements last; exit status 1 where there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from conformance.profile import Profile, load_profile
+from conformance.report import Target
+from conformance.resources import folder
+from conformance.rules import RULES
+from conformance.runner import Options, run
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One agent of the table. `breaks` is "" for an odd one; `also` names what else it cannot help failing."""
+
+    slug: str
+    option: str  # "--fault" or "--odd"
+    breaks: str = ""
+    also: tuple[str, ...] = ()
+
+    @property
+    def owed(self) -> set[str]:
+        return {self.breaks} if self.breaks else set()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    variant: Variant
+    failed: dict[str, str]  # rule -> the first finding's scenario and message
+    verdict: str
+    seconds: float
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def missed(self) -> set[str]:
+        return self.variant.owed - set(self.failed)
+
+    @property
+    def false(self) -> set[str]:
+        """Must rules that failed and are not owed."""
+        must = {rule for rule in self.failed if RULES[rule].level == "must"}
+        return must - self.variant.owed - set(self.variant.also)
+
+    @property
+    def agrees(self) -> bool:
+        if self.missed or self.false:
+            return False
+        return bool(self.variant.breaks) or self.verdict == "conformant"
+
+
+def variants() -> list[Variant]:
+    """All agents that `fixtures/agents/reference.py --list --json` names."""
+    script = folder("fixtures") / "agents" / "reference.py"
+    listed = json.loads(subprocess.run([sys.executable, str(script), "--list", "--json"], check=True, capture_output=True).stdout)
+    return [
+        Variant(entry["slug"], "--fault" if entry.get("breaks") else "--odd", entry.get("breaks") or "", tuple(entry.get("also") or ()))
+        for entry in listed
+    ]
+
+
+def profile_of(variant: Variant) -> Profile:
+    """The reference agent's profile, starting this variant of it."""
+    profile = load_profile("reference")
+    more = (variant.option, variant.slug)
+    command, server = profile.agent.command or (), profile.agent.server or ()
+    agent = replace(profile.agent, command=(*command, *more), server=(*server, *more))
+    return replace(profile, agent=agent, limits=replace(profile.limits, patience=4.0))
+
+
+def examine(variant: Variant, rules: Sequence[str] = (), jobs: int = 1, report: Path | None = None, seed: int | None = None) -> Seen:
+    """Runs the suite (only what exercises `rules`, where there are any) on one agent."""
+    began = time.monotonic()
+    ran = asyncio.run(
+        run(
+            profile_of(variant),
+            Target("agent", f"{variant.option} {variant.slug}"),
+            Options(rules=tuple(rules), jobs=jobs, report=report, seed=seed),
+            lambda _: None,
+        )
+    )
+    failed = {
+        result.id: f"{result.findings[0].scenario}: {result.findings[0].message}" for result in ran.report.rules if result.status == "fail"
+    }
+    broken = tuple(f"{s.id}: {s.reason}" for s in ran.report.scenarios if s.status == "broken")
+    return Seen(variant, failed, ran.report.verdict, time.monotonic() - began, broken)
+
+
+def examine_all(chosen: Sequence[Variant], jobs: int, *, own_rule_only: bool = False, report: Path | None = None) -> Iterator[Seen]:
+    with ProcessPoolExecutor(jobs) as pool:
+        waiting = [
+            pool.submit(examined, v, [v.breaks] if own_rule_only and v.breaks else [], report / v.slug if report else None) for v in chosen
+        ]
+        for done in as_completed(waiting):
+            yield done.result()
+
+
+def examined(variant: Variant, rules: Sequence[str], report: Path | None) -> Seen:
+    """`examine` for a process of its own: what breaks it is told, not raised."""
+    try:
+        return examine(variant, rules, 1, report)
+    except Exception as error:
+        return Seen(variant, {}, "broken", 0.0, (f"{type(error).__name__}: {error}",))
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--jobs", type=int, default=2)
+    options.add_argument("--of", default="*", help="globs of slugs or rules, with commas")
+    options.add_argument("--times", type=int, default=1)
+    options.add_argument("--own", action="store_true", help="only the scenarios that exercise a fault's own rule")
+    options.add_argument("--report", type=Path, help="keep each agent's report under this folder")
+    given = options.parse_args()
+    globs = given.of.split(",")
+    chosen = [v for v in variants() if any(fnmatchcase(v.slug, glob) or fnmatchcase(v.breaks, glob) for glob in globs)]
+    wrong = []
+    for _ in range(given.times):
+        for seen in examine_all(chosen, given.jobs, own_rule_only=given.own, report=given.report):
+            variant = seen.variant
+            others = sorted(set(seen.failed) - variant.owed)
+            mark = "ok   " if seen.agrees else "WRONG"
+            print(f"{mark} {variant.slug:34} {variant.breaks or '(odd, and right)':44} {seen.seconds:5.1f} s  {' '.join(others)}", flush=True)
+            if not seen.agrees:
+                wrong.append(seen)
+    for seen in wrong:
+        print(f"\n{seen.variant.slug} ({seen.variant.breaks or 'odd'}): {seen.verdict}")
+        for rule in sorted(seen.missed):
+            print(f"  missed  {rule}")
+        for rule in sorted(seen.false):
+            print(f"  false   {rule}: {seen.failed[rule]}")
+        for problem in seen.problems[:4]:
+            print(f"  broken  {problem}")
+    print(f"\n{len(chosen) * given.times - len(wrong)} of {len(chosen) * given.times} agree")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
