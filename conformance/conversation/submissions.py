@@ -96,6 +96,13 @@ class Submission:
             return None
         return next((m for m in self.marked if m.id != self.message_id and self.is_whole(m)), None)
 
+    @cached_property
+    def own_report(self) -> Update | None:
+        """The first live update that reports this submission on the submitter's own connection: lines of different
+        connections say nothing about each other's order."""
+        found = self.reports or [update for message in self.marked for update in message.live]
+        return min((u for u in found if u.view is self.view), key=lambda update: update.seq, default=None)
+
     @property
     def is_local_command(self) -> bool:
         """A prompt that the profile names as a command which the agent handles by itself."""
