@@ -15,10 +15,11 @@ from conformance.history.events import Direction
 from conformance.model import ScriptedModel
 from conformance.peers import Connection, ScriptedClient
 from conformance.profile import Profile
+from conformance.scenario.actors import Actor
 from conformance.scenario.lives import Lives, setting_of
 from conformance.scenario.model import Scenario
 from conformance.scenario.setting import Setting
-from conformance.scenario.stage import Actor, Stage
+from conformance.scenario.stage import Stage
 from conformance.scenario.verbs.connections import initialized
 from conformance.wire import Envelope, encode
 

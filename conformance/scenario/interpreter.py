@@ -13,11 +13,12 @@ from conformance.history import Event, Recorder, controls
 from conformance.model import ScriptedModel
 from conformance.peers import ConnectionEnded
 from conformance.scenario import sight
+from conformance.scenario.actors import Actor
 from conformance.scenario.model import Scenario
 from conformance.scenario.needs import missing
 from conformance.scenario.performing import perform
 from conformance.scenario.setting import Setting
-from conformance.scenario.stage import Actor, Connector, Stage
+from conformance.scenario.stage import Connector, Stage
 from conformance.scenario.stops import Broken, NotApplicable, Stop
 from conformance.scenario.verbs.requests import answer_held
 from conformance.scenario.verbs.windows import barrier, quiet_window

@@ -8,7 +8,8 @@ from conformance.scenario import verbs  # noqa: F401  (enters the verbs into the
 from conformance.scenario.errors import Problem, ScenarioError
 from conformance.scenario.model import Scenario, Step
 from conformance.scenario.needs import ALL_NEEDS
-from conformance.scenario.shapes import BAD, Choice, Key, ListOf, Reading, Steps, Table, Text, spoken
+from conformance.scenario.reading import BAD, Reading, spoken
+from conformance.scenario.shapes import Choice, Key, ListOf, Steps, Table, Text
 from conformance.scenario.spelling import closest
 from conformance.scenario.table import LATER, VERBS
 from conformance.scenario.yaml12 import Node, YamlError, read_yaml

@@ -38,8 +38,8 @@ def _second_connection(setting: Setting) -> str | None:
         return None
     return (
         "it needs a second connection to the same sessions; add [sessions] shared = true "
-        'where two processes of the agent see one store, [agent] server = "..." where it can serve WebSocket, or test a server '
-        "with --url ws://..."
+        'where two processes of the agent see one store, [agent] server = "..." where it can serve WebSocket, '
+        "or test a server with --url ws://..."
     )
 
 

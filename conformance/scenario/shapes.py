@@ -5,73 +5,22 @@ The loader and the schema for editors are both made of these, so they cannot dif
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
-from conformance.scenario.errors import Problem
-from conformance.scenario.model import Step
-from conformance.scenario.names import OF, PLAIN, is_name, names_in
+from conformance.scenario.names import is_name
+from conformance.scenario.reading import BAD, WHAT, Reading, Thing, spoken
 from conformance.scenario.spelling import did_you_mean
 from conformance.scenario.yaml12 import Node
 
-Thing = Literal["connection", "session", "request"]
-THINGS: Final[tuple[Thing, ...]] = ("connection", "session", "request")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-_WHAT: Final[dict[Thing, str]] = {"connection": "connection", "session": "session", "request": "prompt or request"}
-
-BAD: Final[Any] = object()
-"""What `read` returns beside a problem."""
 
 
 class Shape(Protocol):
-    def read(self, node: Node, reading: "Reading") -> Any: ...
+    def read(self, node: Node, reading: Reading) -> Any: ...
     def fits(self, node: Node) -> bool: ...
     def schema(self) -> dict[str, Any]: ...
-
-
-@dataclass(slots=True)
-class Reading:
-    """What is known while one file is read: names defined so far, names in force (of for-each), and the problems
-    found."""
-
-    read_step: Callable[[Node, "Reading"], Step | None]
-    names: dict[Thing, list[str]] = field(default_factory=lambda: {thing: [] for thing in THINGS})
-    variables: list[str] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-
-    def complain(self, node: Node, message: str) -> Any:
-        self.problems.append(Problem(message, node.line, node.column, node.length))
-        return BAD
-
-    def text(self, node: Node) -> str:
-        """The text of a scalar, its names in braces looked up."""
-        for name in names_in(node.value):
-            first, _, second = name.partition(".")
-            if second and first in OF:
-                thing: Thing = "session" if first == "session" else "request"
-                if second not in self.names[thing]:
-                    self.complain(
-                        node, f'no {_WHAT[thing]} is named "{second}" yet{did_you_mean(second, self.names[thing])}'
-                    )
-            elif name not in PLAIN and name not in self.variables:
-                known = [*PLAIN, *self.variables, *(f"{word}.NAME" for word in OF)]
-                self.complain(node, f'unknown name "{{{name}}}"{did_you_mean(name, known)}')
-        return str(node.value)
-
-
-def spoken(node: Node) -> str:
-    """The value as an error shows it."""
-    if node.kind != "scalar":
-        return f"a {node.kind}"
-    value = node.value
-    if isinstance(value, str):
-        return f'"{value}"' if len(value) <= 40 else f'"{value[:37]}..."'
-    return (
-        {None: "null", True: "true", False: "false"}.get(value, str(value))
-        if value is None or isinstance(value, bool)
-        else str(value)
-    )
 
 
 _NAME_SCHEMA: Final = {"type": "string", "pattern": r"^\{[A-Za-z][A-Za-z0-9_.-]*\}$"}
@@ -216,7 +165,7 @@ class Name:
         return self._one(node, reading)
 
     def _one(self, node: Node, reading: Reading) -> Any:
-        what = " or ".join(_WHAT[thing] for thing in (self.thing, self.also) if thing)
+        what = " or ".join(WHAT[thing] for thing in (self.thing, self.also) if thing)
         if node.kind != "scalar" or not isinstance(node.value, str):
             return reading.complain(node, f"this must be the name of a {what}, not {spoken(node)}")
         known = [*reading.names[self.thing], *(reading.names[self.also] if self.also else ())]

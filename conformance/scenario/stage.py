@@ -9,13 +9,13 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from conformance.history import Event, Recorder, controls
 from conformance.model import ScriptedModel
 from conformance.peers import AgentDidNotStart, ConnectionEnded, ScriptedClient, Waits
 from conformance.scenario import sight
+from conformance.scenario.actors import Actor, Chat
 from conformance.scenario.model import Scenario
 from conformance.scenario.setting import Setting
 from conformance.scenario.stops import Broken, NotBroughtAbout, OutOfPatience, Stop
@@ -32,61 +32,6 @@ class Connector(Protocol):
     """Begins a life of a connection: starts the agent, or dials it. Raises AgentDidNotStart."""
 
     async def __call__(self, name: str, *, restart_of: str | None) -> ScriptedClient: ...
-
-
-@dataclass(slots=True)
-class Actor:
-    """A client of the scenario, over all lives of its connection."""
-
-    name: str
-    client: ScriptedClient
-    lives: int = 1
-    is_open: bool = True  # we have not closed or cut it
-    answer: dict[str, Any] | None = None  # what `initialize` was answered with
-    was_provoked: bool = False  # bytes that are no message were sent: whatever it does now is its answer to them
-    is_deaf: bool = False  # nothing of it is read any more
-
-    @property
-    def conn(self) -> str:
-        return self.client.name
-
-    @property
-    def capabilities(self) -> dict[str, Any]:
-        found = self.answer.get("capabilities") if self.answer is not None else None
-        return found if isinstance(found, dict) else {}
-
-    @property
-    def has_sessions(self) -> bool:
-        """It advertises sessions, or answers in a shape (that of version 1) which says nothing of them."""
-        if isinstance(self.capabilities.get("session"), dict):
-            return True
-        return self.answer is not None and "capabilities" not in self.answer and "agentCapabilities" in self.answer
-
-    def advertises(self, path: str) -> bool:
-        here: Any = self.capabilities
-        for name in path.split("."):
-            here = here.get(name) if isinstance(here, dict) else None
-        return isinstance(here, dict)
-
-
-@dataclass(slots=True)
-class Chat:
-    """A session. `group` is its name to the scripted model, `last_actor` the client that used it last, `prompt` the
-    latest one.
-
-    `openings` has, for each connection, the session/new or the latest session/resume by which it came to the
-    session.
-    """
-
-    alias: str
-    id: str
-    cwd: str
-    group: str
-    last_actor: str
-    used: int  # the position of its last use
-    prompt: Sent | None = None
-    openings: dict[str, Sent] = field(default_factory=dict)
-    result: dict[str, Any] = field(default_factory=dict)  # of session/new or the latest session/resume
 
 
 class Stage:
@@ -174,6 +119,10 @@ class Stage:
     def quiet_seconds(self, actor: Actor, share: float = 1.0) -> float:
         """How long silence must last to be quiet: longer for an agent that answers slowly."""
         return max(self.setting.quiet_window * share, min(_SLOWEST_WINDOW, 2 * actor.client.pace))
+
+    def is_silent(self, conn: str) -> bool:
+        """Whether the agent has written nothing at all on the connection."""
+        return not any(event.conn == conn and event.dir == "agent" for event in self.recorder.history.events)
 
     def is_settled(self, actor: Actor) -> bool:
         """Whether nothing has happened on the connection since its last quiet window."""
@@ -300,9 +249,12 @@ class Stage:
         return sent.response
 
     async def until_answered(self, sent: Sent, seconds: float) -> bool:
-        """Waits until the request is answered or its connection ends; false when `seconds` ran out before either."""
+        """Waits until the request is answered or its connection ends; false when `seconds` ran out before either. An
+        agent that has said nothing yet may still be starting, and gets the time for that."""
         if sent.response is not None:
             return True
+        if self.is_silent(sent.conn):
+            seconds = max(seconds, self.setting.startup)
         found = await self.waits.until(
             lambda event: sent.response is not None or sight.ends(event, sent.conn), since=sent.seq, patience=seconds
         )

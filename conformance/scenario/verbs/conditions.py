@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from conformance.history import Event, controls
 from conformance.scenario import sight
+from conformance.scenario.actors import Actor, Chat
 from conformance.scenario.needs import CAPABILITY, missing_capability
 from conformance.scenario.shapes import Choice, ListOf, Name, Text
-from conformance.scenario.stage import Actor, Chat, Stage
+from conformance.scenario.stage import Stage
 from conformance.scenario.table import Given, condition
 from conformance.scenario.verbs.views import actor_of, chat_of
 from conformance.scenario.watching import ENDED, Ending, MessageWatch, Met, Missed, Sent, WorkWatch

@@ -5,9 +5,10 @@ from typing import Any, Final
 from conformance import __version__
 from conformance.history import Event
 from conformance.scenario import sight
+from conformance.scenario.actors import Actor
 from conformance.scenario.needs import CAPABILITY, missing_capability
 from conformance.scenario.shapes import Choice, Flag, Json, Key, Name, NewName, Number, Table, Text
-from conformance.scenario.stage import Actor, Stage, pause
+from conformance.scenario.stage import Stage, pause
 from conformance.scenario.stops import Broken, NotApplicable
 from conformance.scenario.table import Given, verb
 from conformance.scenario.verbs.keys import AFTER, AS, BY

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from conformance.history import controls
 from conformance.profile import TRIGGERS
+from conformance.scenario.actors import Actor, Chat
 from conformance.scenario.needs import TRIGGER, missing
 from conformance.scenario.shapes import Choice, Flag, Id, Json, Key, ListOf, Name, Number, Text
-from conformance.scenario.stage import Actor, Chat, Stage, pause
+from conformance.scenario.stage import Stage, pause
 from conformance.scenario.stops import NotApplicable
 from conformance.scenario.table import Given, verb
 from conformance.scenario.verbs.keys import AFTER, AS, BY, ID, IN, META

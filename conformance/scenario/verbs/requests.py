@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from conformance.history import controls
 from conformance.peers import ConnectionEnded
+from conformance.scenario.actors import Actor
 from conformance.scenario.shapes import Choice, Either, Flag, Json, Key, ListOf, Number, Text
-from conformance.scenario.stage import Actor, Stage, pause
+from conformance.scenario.stage import Stage, pause
 from conformance.scenario.stops import Broken
 from conformance.scenario.table import Given, verb
 from conformance.scenario.verbs.keys import AFTER, AS, BY, ID
@@ -126,7 +127,7 @@ def _json(message: Any) -> bytes:
 
 @verb(
     "answer",
-    "Says how the agent's permission and elicitation requests are answered from here on, and answers those that are held",
+    "Says how permission and elicitation requests are answered from here on, and answers those that are held",
     {
         "by": BY,
         "permissions": Key(

@@ -4,8 +4,9 @@ from typing import Any, Final
 
 from conformance.history import Event
 from conformance.scenario import sight
+from conformance.scenario.actors import Actor, Chat
 from conformance.scenario.shapes import Choice, Either, Flag, Json, Key, ListOf, NewName, Number, Text
-from conformance.scenario.stage import Actor, Chat, Stage
+from conformance.scenario.stage import Stage
 from conformance.scenario.stops import Broken, NotApplicable
 from conformance.scenario.table import Given, verb
 from conformance.scenario.verbs.keys import AFTER, AS, BY, ID, IN, META

@@ -1,6 +1,7 @@
 """Whose view of a session a condition is about."""
 
-from conformance.scenario.stage import Actor, Chat, Stage
+from conformance.scenario.actors import Actor, Chat
+from conformance.scenario.stage import Stage
 from conformance.scenario.stops import NotBroughtAbout
 from conformance.scenario.table import Given
 

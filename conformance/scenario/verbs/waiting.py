@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from conformance.scenario.shapes import Choice, Flag, Key, Name, Number
 from conformance.scenario.stage import Stage
-from conformance.scenario.stops import OutOfPatience
+from conformance.scenario.stops import Broken, OutOfPatience
 from conformance.scenario.table import CONDITIONS, Given, verb
 from conformance.scenario.verbs import conditions, windows  # noqa: F401  (enter the conditions into their table)
 from conformance.scenario.verbs.keys import ON
@@ -38,6 +38,8 @@ async def wait(stage: Stage, given: Given) -> None:
     missed = await _look(stage, given, _WAITS)
     if missed is None or given.get("otherwise") == "continue":
         return
+    if missed.ran_out and stage.is_silent(missed.conn):
+        raise Broken(f"the agent said nothing at all: {missed.why}", unanswered=True)
     if missed.ran_out:
         raise OutOfPatience(f"out of patience: {missed.why}")
     await _raise_if_lost(stage, missed)

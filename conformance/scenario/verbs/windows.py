@@ -3,8 +3,9 @@ was held)."""
 
 from conformance.history import Event, controls
 from conformance.scenario import sight
+from conformance.scenario.actors import Actor, Chat
 from conformance.scenario.shapes import Name
-from conformance.scenario.stage import BARRIER, Actor, Chat, Stage
+from conformance.scenario.stage import BARRIER, Stage
 from conformance.scenario.table import Given, condition
 from conformance.scenario.verbs.views import actor_of
 from conformance.scenario.watching import ENDED, Met, Missed
