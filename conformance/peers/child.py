@@ -134,21 +134,13 @@ class ChildProcess(asyncio.SubprocessProtocol):
         if not await self.wait_exit(self.limits.terminate_grace):
             await self.kill()
 
-    async def sweep(self) -> tuple[int, int]:
-        """The leader has ended: gives the rest some grace, then ends it.
-
-        Returns how many had to be ended, in the group of the leader and outside of it.
-        """
-        deadline = asyncio.get_running_loop().time() + self.limits.terminate_grace
-        members = await asyncio.to_thread(self.family.members)
-        while members and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.02)
-            members = await asyncio.to_thread(self.family.members)
+    async def sweep(self) -> int:
+        """The leader has ended: gives the rest some grace, then ends it; returns how many of its group that were."""
+        members = await self.family.wait_until_empty(self.limits.terminate_grace)
         if members:
             await self.family.kill_all()
         self.family.forget()
-        in_group = sum(member.in_group for member in members)
-        return in_group, len(members) - in_group
+        return sum(member.in_group for member in members)
 
     def release(self) -> None:
         """Gives the pipes back; to be called once everything has ended."""

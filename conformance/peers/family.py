@@ -24,6 +24,7 @@ _PROC: Final = Path("/proc")
 _HAS_PROC: Final = (_PROC / "self" / "stat").exists()
 _IS_WINDOWS: Final = sys.platform == "win32"
 _ROUNDS: Final = 50  # of killing, a few hundredths of a second each: a family that forks faster than that is given up
+_FAREWELL: Final = 0.5  # seconds for who left the group to end in an orderly way
 _living: set[int] = set()
 
 
@@ -103,19 +104,38 @@ class Family:
         self._signal_group(signal.SIGKILL)
 
     async def kill_all(self) -> int:
-        """Ends the group and whoever left it; returns how many are alive nevertheless."""
+        """Ends the group at once, and then whoever left it; returns how many are alive nevertheless.
+
+        Who left the group may be no part of the agent: a job of the user's own shell profile, say, with a lock to give
+        back. So those are asked first.
+        """
         self.kill()
-        members: list[Member] = []
+        members = await self.wait_until_empty(0.0)
+        if members:
+            _signal_each((member.pid for member in members), signal.SIGTERM)
+            _signal_each((member.pid for member in members), signal.SIGCONT)
+            members = await self.wait_until_empty(_FAREWELL)
         for attempt in range(_ROUNDS):
-            members = await asyncio.to_thread(self.members)
             if not members:
                 break
             # Stopping all of them first keeps those that fork from getting ahead of us.
             for number in (signal.SIGSTOP, signal.SIGKILL):
                 _signal_each((member.pid for member in members), number)
             await asyncio.sleep(0.005 * min(attempt + 1, 10))
+            members = await asyncio.to_thread(self.members)
         self.forget()
         return len(members)
+
+    async def wait_until_empty(self, seconds: float) -> list[Member]:
+        """Who is alive after `seconds`; returns as soon as nobody is."""
+        clock = asyncio.get_running_loop().time
+        deadline, pause = clock() + seconds, 0.01
+        while members := await asyncio.to_thread(self.members):
+            if clock() >= deadline:
+                break
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 0.1)
+        return members
 
     def forget(self) -> None:
         """All of it has ended: nothing is left to end when the interpreter does."""

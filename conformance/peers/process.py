@@ -120,9 +120,9 @@ class ProcessConnection(Connection):
                 await process.exited.wait()
             self._control(controls.EXITED, **process.exit_facts())
             self.ended.set()
-            in_group, escaped = await process.sweep()
-            if (in_group or escaped) and not process.was_signalled:
-                self._control(controls.LEFTOVER, count=in_group, daemons=escaped)
+            leftover = await process.sweep()
+            if leftover and not process.was_signalled:
+                self._control(controls.LEFTOVER, count=leftover)
         finally:
             self.ended.set()
             self._gone.set()
