@@ -242,11 +242,14 @@ class Connection:
         return Span(self.controls, bisect_right(self.controls, seq, key=lambda control: control.seq))
 
     def windows_after(self, seq: float, kind: str | None = None) -> Iterator[Event]:
-        """The suite's windows (all kinds, or one) that began after that position."""
+        """The suite's windows (all kinds, or one) that began after that position, or most of which passed after it."""
+        events = self.conversation.history.events
+        since = events[int(seq)].t if 0 <= seq < len(events) else 0.0
         for window in Span(self._windows, bisect_right(self._windows, seq, key=lambda control: control.seq)):
             about = window.control or {}
             is_asked = kind is None or about.get("kind", kind) == kind
-            if is_asked and _number(about.get("began"), seq + 1) > seq:
+            long_enough = window.t - since >= MOST_OF_A_WINDOW * _number(about.get("seconds"), float("inf"))
+            if is_asked and (_number(about.get("began"), seq + 1) > seq or long_enough):
                 yield window
 
     @cached_property
@@ -326,6 +329,7 @@ class Connection:
         return self._line_after(self.client_events, event, self.conversation.patience)
 
 
+MOST_OF_A_WINDOW: Final = 0.8
 _NO_BARRIERS: Final = ("session/prompt", "session/resume", "session/new", "session/close")
 
 
