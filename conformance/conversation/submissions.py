@@ -151,12 +151,15 @@ class Submission:
 
     @property
     def work(self) -> Work | None:
-        """The work on its own connection that was open when it was inserted, or else the first that began after it
-        was sent."""
+        """The work on its own connection that was open when it was inserted, or else the first that began after that,
+        or else the first after it was sent."""
         if self.view is None:
             return None
-        joined = self.view.work_at(self.inserted_at) if self.inserted_at < float("inf") else None
-        return joined or next(iter(self.view.works_after(self.seq)), None)
+        if self.inserted_at == float("inf"):
+            return next(iter(self.view.works_after(self.seq)), None)
+        joined = self.view.work_at(self.inserted_at)
+        after = next(iter(self.view.works_after(self.inserted_at)), None)
+        return joined or after or next(iter(self.view.works_after(self.seq)), None)
 
     @property
     def cancels(self) -> list[Event]:
