@@ -13,10 +13,10 @@ from conformance.fuzz.values import Values
 from conformance.fuzz.world import World
 from conformance.fuzz.writing import Steps
 
-DELAYS: Final = (0, 0, 0, 0, 0, 0, 1, 2, 5, 10, 20, 40, 80)
+DELAYS: Final = (*[0] * 12, 1, 2, 5, 10, 25)
 """Milliseconds before a step, as often as they stand here: real agents fail by races."""
 
-GATE: Final = 0.1
+GATE: Final = 0.02
 """Of the patience: how long a step waits for what the next one would like to find."""
 
 Given = dict[str, Any]
@@ -289,6 +289,8 @@ def repaired(steps: Steps) -> Steps:
             open_.add(name)
         elif not open_ and verb != "restart":
             continue
+        elif verb in ("disconnect", "cut") and isinstance(given, str):
+            open_.discard(given)
         elif isinstance(given, dict):
             if given.get("by", "ada") not in (clients if verb == "restart" else open_):
                 continue
@@ -312,7 +314,7 @@ def _names(given: Given, *keys: str) -> list[str]:
     found: list[str] = []
     for key in keys:
         value = given.get(key, [])
-        found += [value] if isinstance(value, str) else value
+        found += [value] if isinstance(value, str) else [str(item) for item in value or ()]
     return found
 
 

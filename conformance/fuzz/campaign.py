@@ -1,0 +1,273 @@
+"""A campaign: sequences are made, played on live agents, judged; what looks wrong is investigated; until the budget is
+spent or someone stops it.
+
+Several agents are kept at once; all share what was learned. The sequence of number N of a seed is always the same,
+unless it was made by changing one of the corpus: then it is what it is as long as the agent reacts as it did.
+"""
+
+import asyncio
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from conformance.fuzz import findings as failures_
+from conformance.fuzz.corpus import Corpus, changed
+from conformance.fuzz.findings import Failure
+from conformance.fuzz.investigating import Investigation, Shown
+from conformance.fuzz.live import Live
+from conformance.fuzz.moves import sequence_layer
+from conformance.fuzz.playing import Ran, on_live
+from conformance.fuzz.situations import triples
+from conformance.fuzz.traffic import bytes_layer, envelope_layer, params_layer
+from conformance.fuzz.verdicts import Signature, decided, findings, rules
+from conformance.fuzz.world import World, world_of
+from conformance.fuzz.writing import NotWritable, Steps, scenario_of
+from conformance.peers import AgentDidNotStart
+from conformance.profile import Profile
+from conformance.rules import Outcome
+from conformance.scenario.errors import ScenarioError
+from conformance.scenario.stops import Stop
+
+LAYERS: Final[dict[str, Callable[[Random, World], Steps]]] = {
+    "bytes": bytes_layer,
+    "envelope": envelope_layer,
+    "params": params_layer,
+    "sequence": sequence_layer,
+}
+_WEIGHTS: Final = {"bytes": 1, "envelope": 1, "params": 2, "sequence": 8}
+_LIFE: Final = 150  # sequences that one process serves
+_CHANGED: Final = 0.5  # of the sequences are made from earlier ones
+_QUIET: Final = 0.3  # of the sequences end with a quiet window
+_MOST_OF_A_RULE: Final = 4  # failures that are told of one rule
+_MOST_FALSE_STARTS: Final = 3
+_LEAST_PATIENCE: Final = 1.5  # seconds
+_PACES: Final = 25  # of the slowest answer seen: a patience that suffices while many sequences are tried
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`budget` and `patience` in seconds; `patience` None for the profile's. `folder` holds the corpus, the failures
+    and the report; None to keep nothing."""
+
+    budget: float = 60.0
+    seed: int = 0
+    jobs: int = 2
+    layers: Sequence[str] = tuple(LAYERS)
+    patience: float | None = None
+    strict: bool = False
+    folder: Path | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a campaign is. `unconfirmed` are suspicions that no fresh process showed."""
+
+    began: float = field(default_factory=time.monotonic)
+    sequences: Counter[str] = field(default_factory=Counter)
+    steps: Counter[str] = field(default_factory=Counter)
+    agents: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    shown: dict[int, Shown] = field(default_factory=dict)
+    unconfirmed: dict[Signature, str] = field(default_factory=dict)
+    repeated: Counter[Signature] = field(default_factory=Counter)
+    mended: list[Failure] = field(default_factory=list)
+    outcomes: dict[str, dict[str, Outcome]] = field(default_factory=dict)
+    investigated: set[Signature] = field(default_factory=set)
+    problem: str = ""
+    unusable: int = 0
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+
+class Campaign:
+    """Run it once with `run`. `told` is called whenever something has changed."""
+
+    def __init__(self, profile: Profile, options: Options, told: Callable[["Campaign"], None]) -> None:
+        self.profile, self.options, self._told = profile, options, told
+        self.rules = rules(strict=options.strict)
+        self.corpus = Corpus()
+        self.progress = Progress()
+        self.world: World | None = None
+        self.answer: dict[str, object] = {}
+        self._numbers = itertools.count(1)
+        self._failure_numbers = itertools.count(1)
+        self._false_starts = 0
+        self._pace = 0.0
+
+    @property
+    def patience(self) -> float:
+        """Seconds: what the agent is given where it is to be sure."""
+        return self.options.patience or self.profile.limits.patience
+
+    @property
+    def brief(self) -> float:
+        """Seconds: what it is given while many sequences are tried."""
+        return min(self.patience, max(_LEAST_PATIENCE, _PACES * self._pace))
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.progress.problem) or self.progress.seconds >= self.options.budget
+
+    async def run(self) -> bool:
+        """Whether it came to its end; false where it was interrupted."""
+        self._go_on_from_before()
+        workers = [asyncio.create_task(self._work(), name=f"fuzz {n}") for n in range(max(1, self.options.jobs))]
+        try:
+            await self._look_at_known_failures()
+            await asyncio.gather(*workers)
+        except asyncio.CancelledError:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            return False
+        finally:
+            for worker in workers:
+                worker.cancel()
+            self._keep()
+        return True
+
+    # -- one agent after another, one sequence after another
+
+    async def _work(self) -> None:
+        live: Live | None = None
+        try:
+            while not self.is_over:
+                if live is None or live.is_spent or live.served >= _LIFE:
+                    if live is not None:
+                        await live.end()
+                    live = await self._begin()
+                if live is not None:
+                    await self._one(live)
+        finally:
+            if live is not None:
+                await asyncio.shield(live.end())
+
+    async def _begin(self) -> Live | None:
+        try:
+            live = await Live.begin(self.profile, seed=self.options.seed, patience=self.patience)
+        except (AgentDidNotStart, Stop) as error:
+            self._false_starts += 1
+            if self._false_starts >= _MOST_FALSE_STARTS or self.world is None:
+                self.progress.problem = getattr(error, "reason", str(error))
+            return None
+        self._false_starts = 0
+        self.progress.agents += 1
+        self.answer = self.answer or dict(live.greeting.answer)
+        self.world = self.world or world_of(live.setting, live.greeting.answer.get("capabilities") or {})
+        return live
+
+    async def _one(self, live: Live) -> None:
+        number = next(self._numbers)
+        random = Random(f"{self.options.seed}/{number}")
+        layer, steps = self._made(random)
+        try:
+            scenario = scenario_of(steps, f"fuzz/{number}")
+        except (ScenarioError, NotWritable):
+            self.progress.unusable += 1
+            await asyncio.sleep(0)
+            return
+        quiet = max(0.04, 2 * live.pace) if random.random() < _QUIET else None
+        ran = await on_live(live, scenario, patience=self.brief, quiet_window=quiet)
+        self._pace = max(self._pace, min(live.pace, self.patience))
+        await self._judge(layer, steps, ran, f"{layer} layer, seed {self.options.seed}, sequence {number}")
+
+    def _made(self, random: Random) -> tuple[str, Steps]:
+        assert self.world is not None
+        chosen = list(self.options.layers)
+        layer = random.choices(chosen, [_WEIGHTS[name] for name in chosen])[0]
+        if random.random() < _CHANGED and (base := self.corpus.chosen(random, layer)) is not None:
+            return layer, changed(base, random, self.world, self.corpus.chosen(random, layer))
+        return layer, LAYERS[layer](random, self.world)
+
+    async def _judge(self, layer: str, steps: Steps, ran: Ran, origin: str) -> None:
+        progress = self.progress
+        judgement = decided(ran.history, self.rules)
+        progress.sequences[layer] += 1
+        progress.steps[layer] += len(ran.marks)
+        self.corpus.note(layer, steps, triples(ran.history, ran.marks))
+        outcomes = progress.outcomes.setdefault(layer, {})
+        for id, outcome in judgement.items():
+            if outcome.broken or (outcome.exercised and id not in outcomes):
+                outcomes[id] = Outcome(outcome.exercised, broken=outcome.broken)
+        for signature in dict.fromkeys(signature for signature, _ in findings(judgement, ran.history)):
+            progress.repeated[signature] += 1
+            if self._is_new(signature):
+                progress.investigated.add(signature)
+                await self._investigate(signature, _met(steps, ran), origin)
+        self._told(self)
+
+    def _is_new(self, signature: Signature) -> bool:
+        same_rule = sum(own.rule == signature.rule for own in self.progress.investigated)
+        return signature not in self.progress.investigated and same_rule < _MOST_OF_A_RULE
+
+    # -- failures
+
+    @property
+    def investigation(self) -> Investigation:
+        brief = min(self.patience, 2 * self.brief)
+        return Investigation(self.profile, self.rules, self.options.seed, self.patience, brief)
+
+    async def _investigate(self, signature: Signature, steps: Steps, origin: str) -> None:
+        found = await self.investigation.confirmed(signature, steps, next(self._failure_numbers), origin)
+        if found is None:
+            self.progress.unconfirmed[signature] = origin
+            return
+        failure, shown = found
+        self.progress.failures.append(failure)
+        self.progress.shown[failure.number] = shown
+        await self._write(failure)
+        self._told(self)
+
+    async def _write(self, failure: Failure) -> None:
+        folder = self.options.folder
+        if folder is None:
+            return
+        path = folder / "transcripts" / f"{failure.name}.ndjson"
+        if (shown := await self.investigation.transcribed(failure, path)) is not None:
+            self.progress.shown[failure.number] = shown
+        failures_.save(folder, [*self.progress.failures, *self.progress.mended])
+
+    async def _look_at_known_failures(self) -> None:
+        """What an earlier campaign found is looked at first: it is told again where it is still there."""
+        for failure in list(self.progress.mended):
+            count, shown = await self.investigation.repeated(failure.signature, failure.steps)
+            if shown is not None:
+                again = Failure(
+                    failure.number, failure.signature, shown.finding.message, failure.steps, count,
+                    gave_up=failure.gave_up, origin=failure.origin,
+                )  # fmt: skip
+                self.progress.mended.remove(failure)
+                self.progress.failures.append(again)
+                self.progress.shown[again.number] = shown
+                await self._write(again)
+                self._told(self)
+
+    # -- from one campaign to the next
+
+    def _go_on_from_before(self) -> None:
+        folder = self.options.folder
+        if folder is None:
+            return
+        self.corpus.load(folder)
+        known = failures_.load(folder)
+        self.progress.mended = known
+        self.progress.investigated = {failure.signature for failure in known}
+        self._failure_numbers = itertools.count(max((failure.number for failure in known), default=0) + 1)
+
+    def _keep(self) -> None:
+        folder = self.options.folder
+        if folder is not None:
+            self.corpus.save(folder)
+            failures_.save(folder, [*self.progress.failures, *self.progress.mended])
+
+
+def _met(steps: Steps, ran: Ran) -> Steps:
+    """The steps without those whose situation did not arise: a scenario would end there."""
+    return [step for place, step in enumerate(steps) if place not in ran.unmet]

@@ -1,0 +1,139 @@
+"""Makes a sequence that shows a failure as small as it can be: steps first, then what the steps say, then delays.
+
+Knows sequences and a question, `shows`, which plays one on a fresh process. Whatever was asked once is remembered. It
+ends: when nothing smaller shows the failure any more, or when the time is up.
+"""
+
+import copy
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from conformance.fuzz.moves import repaired
+from conformance.fuzz.writing import Steps
+
+SECONDS: Final = 60.0
+Shows = Callable[[Steps], Awaitable[bool]]
+_KEPT: Final = frozenset({"by", "in", "as", "of", "trigger", "method", "response", "message", "model-request"})
+_SIMPLER: Final[tuple[Any, ...]] = (None, {}, [], "", 0)
+
+
+@dataclass(slots=True)
+class Shrinking:
+    """One run of it. `gave_up` is true where time ended it."""
+
+    shows: Shows
+    seconds: float = SECONDS
+    asked: dict[str, bool] = field(default_factory=dict)
+    gave_up: bool = False
+    _deadline: float = 0.0
+
+    async def smallest(self, steps: Steps) -> Steps:
+        """The smallest sequence found, `steps` itself at worst."""
+        self._deadline = time.monotonic() + self.seconds
+        best = steps
+        while not self.gave_up:
+            before = json.dumps(best)
+            best = await self._fewer_steps(best)
+            best = await self._simpler(best, _simpler_steps)
+            best = await self._simpler(best, _shorter_delays)
+            if json.dumps(best) == before:
+                break
+        return best
+
+    async def _fewer_steps(self, best: Steps) -> Steps:
+        """Leaves out runs of steps, the longest first, from the end."""
+        length = max(1, (len(best) - 1) // 2)
+        while length:
+            place = len(best) - length
+            while place >= 1:
+                candidate = repaired(best[:place] + best[place + length :])
+                if await self._holds(candidate, best):
+                    best = candidate
+                    place = min(place, len(best) - length + 1)
+                place -= 1 if length == 1 else max(1, length // 2)
+            length //= 2
+        return best
+
+    async def _simpler(self, best: Steps, simpler: Callable[[Steps], Iterator[Steps]]) -> Steps:
+        found = True
+        while found and not self.gave_up:
+            found = False
+            for candidate in simpler(best):
+                if await self._holds(candidate, best):
+                    best, found = candidate, True
+                    break
+                if self.gave_up:
+                    break
+        return best
+
+    async def _holds(self, candidate: Steps, best: Steps) -> bool:
+        """Whether the candidate is smaller and still shows the failure."""
+        if self.gave_up or time.monotonic() > self._deadline:
+            self.gave_up = True
+            return False
+        key = json.dumps(candidate)
+        if not candidate or len(key) >= len(json.dumps(best)):
+            return False
+        if key not in self.asked:
+            self.asked[key] = await self.shows(candidate)
+        return self.asked[key]
+
+
+def _simpler_steps(steps: Steps) -> Iterator[Steps]:
+    """Each sequence in which one step says less; delays stay."""
+    for place, step in enumerate(steps):
+        ((verb, given),) = step.items()
+        if not isinstance(given, dict):
+            continue
+        for simpler in _simpler_tables(given):
+            yield [*steps[:place], {verb: simpler}, *steps[place + 1 :]]
+
+
+def _simpler_tables(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for key, value in given.items():
+        if key in ("after", "delay"):
+            continue
+        if key not in _KEPT:
+            yield {name: item for name, item in given.items() if name != key}
+        if key == "params" or key == "json" or key == "blocks":
+            for simpler in _simpler_values(value):
+                yield {**given, key: simpler}
+        elif key in ("text", "base64", "say") and isinstance(value, str) and len(value) > 4:
+            for half in (value[: len(value) // 2], value[len(value) // 2 :]):
+                if key != "base64" or len(half) % 4 == 0:
+                    yield {**given, key: half}
+        elif key in ("times", "fill", "torn") and isinstance(value, int) and value > 1:
+            yield {**given, key: value // 2}
+
+
+def _simpler_values(value: Any) -> Iterator[Any]:
+    """A value with one part of it left out or made simple, the greatest parts first."""
+    if isinstance(value, dict | list):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            smaller = copy.copy(value)
+            del smaller[key]
+            yield smaller
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            for simpler in _simpler_values(value[key]):
+                smaller = copy.copy(value)
+                smaller[key] = simpler
+                yield smaller
+    elif isinstance(value, str) and len(value) > 8 and not value.startswith("{"):
+        yield value[: len(value) // 2]
+    if isinstance(value, dict | list | str | float) and value:
+        yield from (simple for simple in _SIMPLER if len(json.dumps(simple)) < len(json.dumps(value)))
+
+
+def _shorter_delays(steps: Steps) -> Iterator[Steps]:
+    """Each sequence with one delay less, or half of it."""
+    for place, step in enumerate(steps):
+        ((verb, given),) = step.items()
+        for key in ("after", "delay"):
+            if isinstance(given, dict) and given.get(key):
+                without = {name: item for name, item in given.items() if name != key}
+                yield [*steps[:place], {verb: without}, *steps[place + 1 :]]
+                if isinstance(given[key], int) and given[key] > 9:
+                    yield [*steps[:place], {verb: {**given, key: given[key] // 10}}, *steps[place + 1 :]]
