@@ -33,12 +33,8 @@ class ToolCall:
 
     def status_at(self, seq: float) -> str | None:
         """The status that stood at that position; None before it was announced."""
-        status = None
-        for step in self.steps:
-            if step.update.seq > seq:
-                break
-            status = step.status
-        return status
+        at = bisect_right(self.steps, seq, key=lambda step: step.update.seq) - 1
+        return self.steps[at].status if at >= 0 else None
 
     @property
     def terminal_ids(self) -> set[str]:

@@ -94,6 +94,10 @@ class View:
         first = bisect_right(self.updates, start, key=lambda update: update.seq)
         return Span(self.updates, first, bisect_left(self.updates, end, key=lambda update: update.seq))
 
+    def last_update_before(self, seq: float) -> Update | None:
+        at = bisect_left(self.updates, seq, key=lambda update: update.seq) - 1
+        return self.updates[at] if at >= 0 else None
+
     def works_after(self, seq: float) -> Sequence[Work]:
         """Works that began after that position, in order."""
         return Span(self.works, bisect_right(self.works, seq, key=lambda work: work.seq))

@@ -246,7 +246,11 @@ def leaves_requires_action(work: Work) -> Verdict:
         while asked and asked[0].seq < until:
             open_requests.append(asked.popleft())
         open_requests = [r for r in open_requests if r.answered_at > state.seq and r.session_id in (view.id, None)]
-        if state.value != "requires_action" or not open_requests or any(r.answered_at > until for r in open_requests):
+        if (
+            state.value != "requires_action"
+            or not open_requests
+            or any(r.response is None or r.answered_at > until for r in open_requests)
+        ):
             continue
         answer = max((r.response for r in open_requests if r.response is not None), key=lambda event: event.seq)
         yield EXERCISED

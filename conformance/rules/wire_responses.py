@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from conformance.conversation import BUSY, Connection, Request
+from conformance.conversation import BUSY, Connection, Request, View
 from conformance.conversation.connections import look
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
 from conformance.rules.wire_provoked import provoked_before
 from conformance.wire import Kind, request_key
 
+MOST_LOOKS = 20  # stretches of silence that are looked at for one prompt
 TAKES_ITS_TIME = ("auth/login",)
 """Requests that last as long as a person takes."""
 
@@ -116,13 +117,11 @@ def unanswered(request: Request) -> Event | None:
     if request.method.startswith("_") or request.method in TAKES_ITS_TIME:
         return None
     waited = connection.out_of_patience(request.event, answer_to=request)
+    if request.method == "session/prompt" and waited is not None:
+        waited = None if request.cancels else _owed_at(request, waited)  # held; or the rules about cancels
     if waited is None or waited.seq > connection.ended_at or connection.waits_for_client_at(waited.seq):
         return None
-    if provoked_before(request) is not None or _is_answered_wrongly(request):
-        return None
-    if request.method == "session/prompt" and (request.cancels or not _idle_long_enough(request, waited)):
-        return None  # held; or cancel.request-before-insertion, cancel.held-prompts-cancelled
-    return waited
+    return None if provoked_before(request) is not None or _is_answered_wrongly(request) else waited
 
 
 def _is_answered_wrongly(request: Request) -> bool:
@@ -132,26 +131,42 @@ def _is_answered_wrongly(request: Request) -> bool:
     return any(identifier_of(event) is None or look(identifier_of(event)) == own for event in later[:1000])
 
 
-def _idle_long_enough(request: Request, waited: Event) -> bool:
-    """Whether nothing held the prompt back any longer: no work is open, and the session has been idle for most of
-    the patience; or, where the suite drives, its own work has all that it needs of the model."""
+def _owed_at(request: Request, waited: Event) -> Event | None:
+    """The event by which nothing held the prompt back any longer and its answer was owed; None where none shows it."""
     connection, conversation = request.connection, request.connection.conversation
     view = connection.views.get(request.session_id or "")
     if view is None:
-        return conversation.is_driven
-    work = view.work_at(waited.seq)
+        return waited if conversation.is_driven else None
+    if conversation.is_driven:
+        return waited if _is_free(request, view, waited) else None
+    candidate: Event | None = waited
+    for _ in range(MOST_LOOKS):
+        if candidate is None:
+            return None
+        last = view.last_update_before(candidate.seq + 1)
+        if last is not None and last.seq > request.seq and candidate.t - last.event.t < conversation.patience:
+            candidate = connection.out_of_patience(last.event)  # the session was still telling of something
+        elif view.work_at(candidate.seq) is None and view.state_at(candidate.seq) not in BUSY:
+            return candidate
+        else:
+            candidate = connection.out_of_patience(candidate)
+    return None
+
+
+def _is_free(request: Request, view: View, waited: Event) -> bool:
+    """Whether the agent under test was free to answer: no work is open, and none was just now; or its own work has all
+    that it needs of the model."""
+    conversation, work = view.session.conversation, view.work_at(waited.seq)
     if work is not None:
-        held = any(
-            r.seq > work.seq and (r.answered is None or r.answered.seq > waited.seq)
-            for r in conversation.model_requests
-        )
-        return conversation.is_driven and work.seq > request.seq and not held
+        later = (r for r in conversation.model_requests if r.seq > work.seq)
+        held = any(r.answered is None or r.answered.seq > waited.seq for r in later)
+        return work.seq > request.seq and not held
+    last = view.work_before(waited.seq)
     if view.state_at(waited.seq) in BUSY:
         return False
-    last = view.work_before(waited.seq)
     if last is None or last.ended is None or last.ended.seq < request.seq:
         return True
-    return waited.t - last.ended.event.t >= conversation.patience * (0.5 if conversation.is_driven else 1.0)
+    return waited.t - last.ended.event.t >= conversation.patience / 2
 
 
 @rule(

@@ -1,0 +1,80 @@
+"""Whole recordings and what must be said of each: faults that were met in the field, and traffic that looks wrong and
+is right. fixtures/transcripts/expected.yaml says what is expected."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from conformance.history import History, read_transcript
+from conformance.rules import RULES, Kind, judge
+
+FOLDER = Path(__file__).parent.parent / "fixtures" / "transcripts"
+EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "expected.yaml").read_text(encoding="utf-8"))
+RIGHT = [name for name, expected in EXPECTED.items() if "fail" not in expected]
+FAULTY = [name for name, expected in EXPECTED.items() if "fail" in expected]
+
+
+def found(history: History, kind: Kind = Kind.VIOLATION) -> set[str]:
+    """Ids of the rules with such a finding. No rule may break, and each finding names events of this history."""
+    judgement = judge(history)
+    for rule, outcome in judgement.items():
+        assert outcome.broken is None, f"{rule}: {outcome.broken}"
+        for finding in outcome.findings:
+            assert finding.because, f"{rule}: {finding.message}"
+            assert [event.seq for event, _ in finding.because] == sorted(event.seq for event, _ in finding.because), (
+                rule
+            )
+    return {rule for rule, outcome in judgement.items() if any(f.kind is kind for f in outcome.findings)}
+
+
+def allowed(expected: dict[str, Any]) -> set[str]:
+    """Rules that may fail: those that are to fail and those that may; where nothing is to fail, none, for any party."""
+    named = {rule for entry in expected.get("fail", []) for rule in entry.split("|")} | set(expected.get("may", []))
+    party = expected.get("party", "agent")
+    others = {rule.id for rule in RULES.values() if rule.party != party} if "fail" in expected else set()
+    return named | others
+
+
+def test_every_recording_is_expected() -> None:
+    assert {path.name for path in FOLDER.glob("*.ndjson")} == set(EXPECTED)
+    assert len(EXPECTED) >= 40
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_verdict(name: str) -> None:
+    expected = EXPECTED[name]
+    history = read_transcript(FOLDER / name)
+    assert history.flaws == []
+    failed = found(history)
+    for entry in expected.get("fail", []):
+        assert failed & set(entry.split("|")), f"none of {entry} fails"
+    assert failed - allowed(expected) == set()
+    assert set(expected.get("warn", [])) <= found(history, Kind.WARNING)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_recording_may_end_anywhere(name: str) -> None:
+    history = read_transcript(FOLDER / name)
+    for length in range(len(history)):
+        assert found(History(history.header, history.events[:length])) - allowed(EXPECTED[name]) == set(), length
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01, 10.0])
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_is_right_at_any_pace(name: str, seconds: float) -> None:
+    """Each gap lasts that many times as long; bursts stay bursts."""
+    history = read_transcript(FOLDER / name)
+    events = [replace(event, t=event.t * seconds) for event in history.events]
+    assert found(History(history.header, events)) == set()
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_fault_is_one_at_a_slow_agent_too(name: str) -> None:
+    history = read_transcript(FOLDER / name)
+    events = [replace(event, t=event.t * 30) for event in history.events]
+    failed = found(History(history.header, events))
+    assert all(failed & set(entry.split("|")) for entry in EXPECTED[name]["fail"])
+    assert failed - allowed(EXPECTED[name]) == set()
