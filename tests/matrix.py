@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,23 +18,9 @@ from pathlib import Path
 
 from conformance.profile import Profile, load_profile
 from conformance.report import Target
-from conformance.resources import folder
 from conformance.rules import RULES
 from conformance.runner import Options, run
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """One agent of the table. `breaks` is "" for an odd one; `also` names what else it cannot help failing."""
-
-    slug: str
-    option: str  # "--fault" or "--odd"
-    breaks: str = ""
-    also: tuple[str, ...] = ()
-
-    @property
-    def owed(self) -> set[str]:
-        return {self.breaks} if self.breaks else set()
+from conformance.variants import Variant, variants
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +32,24 @@ class Seen:
     problems: tuple[str, ...] = field(default=())
 
     @property
+    def owed(self) -> set[str]:
+        return {self.variant.breaks} if self.variant.breaks else set()
+
+    @property
     def missed(self) -> set[str]:
-        return self.variant.owed - set(self.failed)
+        return self.owed - set(self.failed)
 
     @property
     def false(self) -> set[str]:
         """Must rules that failed and are not owed."""
         must = {rule for rule in self.failed if RULES[rule].level == "must"}
-        return must - self.variant.owed - set(self.variant.also)
+        return must - self.owed - set(self.variant.also)
 
     @property
     def agrees(self) -> bool:
         if self.missed or self.false:
             return False
         return bool(self.variant.breaks) or self.verdict == "conformant"
-
-
-def variants() -> list[Variant]:
-    """All agents that `fixtures/agents/reference.py --list --json` names."""
-    script = folder("fixtures") / "agents" / "reference.py"
-    listed = json.loads(subprocess.run([sys.executable, str(script), "--list", "--json"], check=True, capture_output=True).stdout)
-    return [
-        Variant(entry["slug"], "--fault" if entry.get("breaks") else "--odd", entry.get("breaks") or "", tuple(entry.get("also") or ()))
-        for entry in listed
-    ]
 
 
 def profile_of(variant: Variant) -> Profile:
@@ -132,7 +110,7 @@ def main() -> int:
     for _ in range(given.times):
         for seen in examine_all(chosen, given.jobs, own_rule_only=given.own, report=given.report):
             variant = seen.variant
-            others = sorted(set(seen.failed) - variant.owed)
+            others = sorted(set(seen.failed) - seen.owed)
             mark = "ok   " if seen.agrees else "WRONG"
             print(f"{mark} {variant.slug:34} {variant.breaks or '(odd, and right)':44} {seen.seconds:5.1f} s  {' '.join(others)}", flush=True)
             if not seen.agrees:

@@ -74,6 +74,7 @@ def _list(rules: "list[Rule]", width: int) -> "Iterator[Line]":
 
 def _one(rule: "Rule", width: int) -> "Iterator[Line]":
     from conformance.report.layout import Span, pad, paragraph
+    from conformance.variants import faults_of
 
     yield (Span(rule.id, "strong"), Span(f"  {rule.level} - {rule.party}", "dim"))
     exercising = [scenario.id for scenario in _scenarios() if rule.id in scenario.exercises]
@@ -84,6 +85,7 @@ def _one(rule: "Rule", width: int) -> "Iterator[Line]":
         ("violated", rule.proof),
         ("never", rule.never),
         ("scenarios", ", ".join(exercising)),
+        ("faults", "; ".join(f"{fault.slug} ({fault.title})" for fault in faults_of(rule.id))),
     ):
         if text:
             yield from paragraph(text, width, 12, first=(Span("  " + pad(name, 10), "dim"),))
