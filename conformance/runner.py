@@ -70,7 +70,7 @@ def choose(options: Options) -> list[Scenario]:
     for glob in options.scenarios:
         if glob.endswith(ENDINGS) and (path := Path(glob)).is_file():
             scenario = next((own for own in known.values() if own.path.resolve() == path.resolve()), None)
-            scenario = scenario or load(path, rules=RULES)
+            scenario = scenario or load(path, glob, rules=RULES)
             chosen[scenario.id] = scenario
             continue
         if glob.endswith(ENDINGS):

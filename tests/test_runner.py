@@ -52,7 +52,11 @@ def test_globs_choose_by_id_and_files_by_path(tmp_path: Path) -> None:
     own.write_text("title: Mine\nsteps:\n  - connect: ada\n", encoding="utf-8")
     chosen = choose(Options(scenarios=("init/*", str(own))))
     assert {scenario.id.split("/")[0] for scenario in chosen if scenario.path != own} == {"init"}
-    assert [scenario.title for scenario in chosen if scenario.path == own] == ["Mine"]
+    (mine,) = [scenario for scenario in chosen if scenario.path == own]
+    assert mine.title == "Mine"
+    assert mine.id == str(own), "so that the report's command runs it again"
+    assert mine.transcript.endswith("-mine.ndjson")
+    assert "/" not in mine.transcript
 
 
 def test_a_bundled_scenario_named_by_its_file_keeps_its_id() -> None:

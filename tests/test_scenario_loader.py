@@ -2,16 +2,18 @@
 
 import json
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 
 import pytest
 
+from conformance.profile import TRIGGERS
 from conformance.resources import folder
 from conformance.rules import RULES
 from conformance.scenario import schema
 from conformance.scenario.errors import ScenarioError
 from conformance.scenario.loader import load, load_all, parse
 from conformance.scenario.model import Step
+from conformance.scenario.needs import NEEDS
 from conformance.scenario.table import CONDITIONS, LATER, VERBS
 
 HEAD = "title: A scenario\nsteps:\n"
@@ -189,3 +191,19 @@ def test_the_schema_accepts_every_bundled_scenario_and_refuses_a_misspelt_one() 
 def test_names_of_the_tables_are_their_own() -> None:
     assert not set(VERBS) & set(LATER)
     assert {"response", "idle", "quiet", "held", "exit", "model-request"} <= set(CONDITIONS)
+
+
+def test_the_readme_shows_a_scenario_that_can_be_read_and_names_the_whole_language() -> None:
+    readme = (folder("scenarios") / "README.md").read_text(encoding="utf-8")
+    shown = readme.split("```yaml\n")[1].split("```")[0]
+    assert parse(shown, "again.yaml", "again", rules=RULES).title == "Stopped, and the same prompt again"
+    for name in (*VERBS, *CONDITIONS, *LATER, *NEEDS, *TRIGGERS):
+        assert f"`{name}" in readme, f"{name} is not in the README"
+
+
+def test_the_error_that_the_readme_shows_is_the_one_that_is_told() -> None:
+    readme = (folder("scenarios") / "README.md").read_text(encoding="utf-8")
+    text = readme.split("```yaml\n")[1].split("```")[0].replace("cancel: chat", "cancel: caht")
+    with pytest.raises(ScenarioError) as caught:
+        parse(text, "again.yaml", "again")
+    assert indent(str(caught.value), "    ") in readme

@@ -1,5 +1,6 @@
 """A scenario as data: what it says of itself, and its steps. Knows nothing of files and of agents."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario file. `id` is its path under the folder of scenarios, without the ending: "prompt/identical"."""
+    """One scenario file. `id` is its path under the folder of scenarios, without the ending: "prompt/identical"; for
+    a file from elsewhere the path by which it was asked for."""
 
     id: str
     path: Path
@@ -35,4 +37,5 @@ class Scenario:
     @property
     def transcript(self) -> str:
         """The name of its transcript file."""
-        return self.id.replace("/", "-").replace("\\", "-") + ".ndjson"
+        name = self.id.removesuffix(self.path.suffix) if self.path.suffix else self.id
+        return "-".join(part for part in re.split(r"[/\\:]+", name) if part not in ("", ".", "..")) + ".ndjson"
