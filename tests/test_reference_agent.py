@@ -331,10 +331,10 @@ def test_options_are_set_and_answered_with_the_whole_list(client: Client) -> Non
         return [option["currentValue"] for option in result["configOptions"]]
 
     set_option = {"sessionId": session, "configId": "mode", "type": "id"}
-    assert values(client.result("session/set_config_option", **set_option, value="quick")) == ["quick", False]
+    assert values(client.result("session/set_config_option", **set_option, value="quick")) == ["quick", "plain", False]
     assert client.code("session/set_config_option", **set_option, value="nonsense") == -32602
     assert client.code("session/set_config_option", **set_option | {"configId": "x"}, value="quick") == -32602
-    assert values(client.result("session/resume", sessionId=session, cwd=CWD)) == ["quick", False]
+    assert values(client.result("session/resume", sessionId=session, cwd=CWD)) == ["quick", "plain", False]
 
 
 @pytest.mark.parametrize(
