@@ -46,7 +46,7 @@ _QUIET: Final = 0.3  # of the sequences end with a quiet window
 _MOST_OF_A_RULE: Final = 4  # failures that are told of one rule
 _MOST_FALSE_STARTS: Final = 3
 _LEAST_PATIENCE: Final = 1.5  # seconds
-_PACES: Final = 25  # of the slowest answer seen: a patience that suffices while many sequences are tried
+_PACES: Final = 10  # of the slowest answer of late: a patience that suffices while many sequences are tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Campaign:
             return
         quiet = max(0.04, 2 * live.pace) if random.random() < _QUIET else None
         ran = await on_live(live, scenario, patience=self.brief, quiet_window=quiet)
-        self._pace = max(self._pace, min(live.pace, self.patience))
+        self._pace = min(live.pace, self.patience)
         await self._judge(layer, steps, ran, f"{layer} layer, seed {self.options.seed}, sequence {number}")
 
     def _made(self, random: Random) -> tuple[str, Steps]:

@@ -50,7 +50,7 @@ class Investigation:
         first = await self._first(signature, steps)
         if first is None:
             return None
-        tries, _ = first
+        tries, steps = first
         each = 1 if tries == 1 else _TRIES_OF_A_RACE
 
         async def shows(candidate: Steps) -> bool:
@@ -92,11 +92,15 @@ class Investigation:
                 return shown
         return None
 
-    async def _first(self, signature: Signature, steps: Steps) -> tuple[int, Shown] | None:
+    async def _first(self, signature: Signature, steps: Steps) -> tuple[int, Steps] | None:
+        """In which try it showed, and with which steps: every other try leaves out the demands, since a scenario ends
+        at the first that is not met."""
+        plain = [step for step in steps if "require" not in step]
         for number in range(1, REPEATS + 1):
-            patience = self.patience if number == 1 else self.brief
-            if (shown := await self._look(signature, steps, patience)) is not None:
-                return number, shown
+            candidate = steps if number % 2 else plain
+            patience = self.patience if number <= 2 else self.brief
+            if await self._look(signature, candidate, patience) is not None:
+                return (number + 1) // 2, candidate
         return None
 
     async def _shown(self, signature: Signature, steps: Steps, tries: int) -> Shown | None:

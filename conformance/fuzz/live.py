@@ -26,6 +26,7 @@ from conformance.wire import Envelope, encode
 CLIENT: Final = "ada"
 """The name of the connection that is lent."""
 
+_FADING: Final = 0.8  # of the slowest answer, from one sequence to the next
 _NOT_OURS: Final = -1  # the seq of an event that belongs to no running sequence
 _START: Final = Scenario("start", Path("start"), "Start", "", (), (), ())
 
@@ -169,7 +170,7 @@ class Live:
     def give_back(self, stage: Stage, past: set[str]) -> None:
         """The sequence is over; `past` are its sessions."""
         client = stage.actors[CLIENT].client
-        self.pace = max(self.pace, client.pace)
+        self.pace = max(self.pace * _FADING, client.pace)
         self.greeting = replace(self.greeting, ids=max(self.greeting.ids, client.next_id()))
         self.relay.past |= past
         self.served += 1

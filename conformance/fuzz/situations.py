@@ -18,6 +18,7 @@ Triple = tuple[str, str, str]
 """Situation, step, reaction."""
 
 _TELLING: Final = ("replay", "wait", "trigger", "permissions", "held", "method", "release")
+_ENDS: Final = ("exited", "disconnected", "waited", "limit", "leftover")
 _KINDS_OF_MODEL: Final = ("say", "stream", "think", "call-tool", "stall", "fail", "drop", "end-early", "garbage")
 
 
@@ -63,8 +64,8 @@ def spoken(step: Step) -> str:
 
 
 def triples(history: History, marks: tuple[Mark, ...]) -> list[Triple]:
-    """One for each step, in order."""
-    asked: dict[tuple[str, str, Any], str] = {}
+    """One for each step, in order. An answer is the reaction to the step that asked, all else to the latest step."""
+    asked: dict[tuple[str, str, Any], tuple[str, int]] = {}
     starts = [mark.seq for mark in marks]
     reactions: list[set[str]] = [set() for _ in marks]
     at = -1
@@ -72,30 +73,34 @@ def triples(history: History, marks: tuple[Mark, ...]) -> list[Triple]:
         while at + 1 < len(starts) and starts[at + 1] <= event.seq:
             at += 1
         if event.dir == "client" and isinstance(event.message, dict) and "id" in event.message:
-            asked[event.conn, *request_key(event.message["id"])] = str(event.message.get("method"))
-        elif at >= 0 and (found := _reaction(event, asked)) is not None:
-            reactions[at].add(found)
+            asked[event.conn, *request_key(event.message["id"])] = (str(event.message.get("method")), at)
+        elif at >= 0:
+            found, to = _reaction(event, asked, at)
+            if found:
+                reactions[max(0, to)].add(found)
     return [
         (mark.situation, mark.step, " + ".join(sorted(found)[:6]) or "nothing")
         for mark, found in zip(marks, reactions, strict=True)
     ]
 
 
-def _reaction(event: Event, asked: dict[tuple[str, str, Any], str]) -> str | None:
+def _reaction(event: Event, asked: dict[tuple[str, str, Any], tuple[str, int]], at: int) -> tuple[str, int]:
+    """What the event is as a reaction ("" for none), and to which step."""
     if event.dir == "control":
-        return event.name if event.name in ("exited", "disconnected", "waited", "limit", "leftover") else None
+        return event.name if event.name in _ENDS else "", at
     if event.dir != "agent" or event.envelope is None:
-        return None
+        return "", at
     found = sight.update(event)
     if found is not None:
-        return sight.state_of(found[1]) or sight.kind_of(found[1])[:40]
+        return sight.state_of(found[1]) or sight.kind_of(found[1])[:40], at
     message = event.message
     if event.envelope.kind not in (Kind.RESULT, Kind.ERROR) or not isinstance(message, dict):
         method = message.get("method") if isinstance(message, dict) else None
-        return f"calls {str(method)[:40]}" if method is not None else event.envelope.kind.value
-    method = asked.get((event.conn, *request_key(message.get("id"))), "nobody").rpartition("/")[2][:40]
+        return f"calls {str(method)[:40]}" if method is not None else event.envelope.kind.value, at
+    method, to = asked.get((event.conn, *request_key(message.get("id"))), ("nobody", at))
     error = message.get("error")
-    return f"{method} {error.get('code') if isinstance(error, dict) else 'ok'}"
+    said = error.get("code") if isinstance(error, dict) else "ok"
+    return f"{method.rpartition('/')[2][:40]} {said}", to
 
 
 def _short(value: Any) -> str:
