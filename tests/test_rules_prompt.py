@@ -1,0 +1,666 @@
+"""The rules about prompts: what proves a violation, what is right, and what only looks wrong."""
+
+from typing import Any
+
+import pytest
+
+from tests.story import Story
+
+LONG = "This sentence is long enough to be no coincidence."
+PNG = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
+LINK = {"type": "resource_link", "name": "a", "uri": "file:///w/a"}
+
+
+def seqs(story: Story, rule: str) -> list[list[int]]:
+    return [[event.seq for event, _ in finding.because] for finding in story.outcome(rule).findings]
+
+
+def foreign() -> Story:
+    return Story(driven=False).begin()
+
+
+def turn(story: Story, text: str, message: str, *, nonce: str | None = None) -> Story:
+    id = story.prompt(text, nonce=nonce)
+    story.reply(id, messageId=message).user(message, f"{text} {nonce or ''}".strip()).running()
+    return story.says(f"a-{message}", "Yes.").idle("end_turn")
+
+
+def blocks(story: Story, *content: Any) -> Any:
+    return story.request("session/prompt", {"sessionId": "s", "prompt": list(content)})
+
+
+class TestMessageId:
+    rule = "prompt.message-id-in-response"
+
+    @pytest.mark.parametrize(
+        ("result", "said"),
+        [
+            ({}, "absent"),
+            ({"messageId": None}, "null"),
+            ({"messageId": 7}, "7"),
+            (None, "absent: the result is no object"),
+        ],
+    )
+    def test_missing(self, result: Any, said: str) -> None:
+        story = foreign()
+        id = story.prompt("Hello")
+        story.agent({"jsonrpc": "2.0", "id": id, "result": result})
+        assert story.fails(self.rule) == [f"the result's messageId is {said}"]
+        assert seqs(story, self.rule) == [[4, 5]]
+        assert story.fails("wire.valid-shape") == []
+
+    def test_right(self) -> None:
+        assert turn(foreign(), "Hello", "u").passes(self.rule)
+
+    def test_an_error_is_no_success(self) -> None:
+        story = foreign()
+        assert story.refuse(story.prompt("Hello"), -32603).silent(self.rule)
+
+    def test_an_error_of_null_is_still_a_success(self) -> None:
+        story = foreign()
+        id = story.prompt("Hello")
+        story.agent({"jsonrpc": "2.0", "id": id, "result": {"messageId": "u"}, "error": None})
+        assert story.passes(self.rule)
+        assert story.fails("wire.result-or-error") == ["a response with both result and error"]
+
+
+class TestNoSuccessBeforeInsertion:
+    rule = "prompt.no-success-before-insertion"
+
+    def held(self, *, driven: bool) -> Story:
+        story = Story(driven=driven).begin()
+        story.reply(story.prompt("First", nonce="acp-1" if driven else None), messageId="u1")
+        story.user("u1", "First acp-1" if driven else "First").running().says("a1", "At it. ")
+        self.second = story.prompt("Second", nonce="acp-2" if driven else None)
+        return story.reply(self.second, messageId="u2")
+
+    def test_reported_after_the_hold_window(self) -> None:
+        story = self.held(driven=True)
+        story.control("window", kind="hold", session="s", began=len(story.recorder.history), seconds=2)
+        story.says("a1", "Done.").idle("end_turn").user("u2", "Second acp-2").running().idle("end_turn")
+        assert story.fails(self.rule) == ["the prompt was answered with success long before its message was inserted"]
+
+    def test_reported_after_earlier_work_in_a_recording(self) -> None:
+        story = self.held(driven=False).after(2).says("a1", "Still.").idle("end_turn").user("u2", "Second")
+        assert story.fails(self.rule) == ["the prompt was answered with success long before its message was inserted"]
+        assert story.fails("prompt.insertion-reported") == []
+
+    def test_dropped_by_a_cancel(self) -> None:
+        story = self.held(driven=False).after(1).cancel().idle("cancelled").after(2).barrier()
+        assert story.fails(self.rule) == ["the prompt was answered with success and then dropped by a cancel"]
+        assert story.fails("prompt.insertion-reported") == []
+
+    def test_never_appeared(self) -> None:
+        story = self.held(driven=False).after(1).idle("end_turn").after(2).barrier()
+        assert story.fails(self.rule)
+
+    def test_reported_at_once(self) -> None:
+        assert self.held(driven=False).user("u2", "Second").idle("end_turn").passes(self.rule)
+
+    def test_a_fast_cancel_crossed_the_report(self) -> None:
+        story = self.held(driven=False).cancel().user("u2", "Second").idle("cancelled").after(2).barrier()
+        assert story.passes(self.rule)
+
+    def test_a_message_that_is_worked_on_was_inserted(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("Hello"), messageId="u").running().says("a", "Hm").cancel().idle("cancelled")
+        assert story.fails(self.rule) == []
+        assert story.fails("prompt.insertion-reported") == ["the inserted message 'u' was never reported"]
+
+    def test_the_recording_ends_before_the_report(self) -> None:
+        assert self.held(driven=False).after(1).cancel().idle("cancelled").passes(self.rule)
+
+    def test_nothing_accepted(self) -> None:
+        assert foreign().silent(self.rule)
+
+
+class TestSuccessWithoutWaiting:
+    rule = "prompt.success-without-waiting-for-work"
+
+    def test_the_response_is_the_last(self) -> None:
+        story = foreign()
+        id = story.prompt("Hello")
+        story.user("u", "Hello").running().after(3).idle("end_turn").reply(id, messageId="u")
+        assert story.fails(self.rule) == ["the response waited for the end of the work"]
+        assert seqs(story, self.rule) == [[4, 5, 7, 8]]
+
+    def test_held_open(self) -> None:
+        story = Story().begin()
+        id = story.prompt("Hello", nonce="acp-1")
+        story.user("u", "Hello acp-1").running()
+        story.control("window", kind="hold", session="s", began=len(story.recorder.history), seconds=2)
+        message = "the response waited although the message was inserted and the work was held open"
+        assert story.fails(self.rule) == [message]
+        assert story.reply(id, messageId="u").idle("end_turn").fails(self.rule) == [message]
+
+    def test_another_session_was_held_open(self) -> None:
+        story = Story().begin()
+        story.prompt("Hello", nonce="acp-1")
+        story.user("u", "Hello acp-1").running()
+        story.control("window", kind="hold", session="other", began=len(story.recorder.history), seconds=2)
+        assert story.silent(self.rule)
+
+    def test_a_turn_in_one_burst_is_a_warning(self) -> None:
+        story = foreign()
+        id = story.prompt("Hello")
+        story.user("u", "Hello").running().says("a", "Hi").idle("end_turn").reply(id, messageId="u")
+        assert story.fails(self.rule) == []
+        assert story.warns(self.rule) == ["the response came after the idle, in one burst with the whole turn"]
+
+    def test_a_busy_machine_is_no_fault(self) -> None:
+        story = Story().begin()
+        id = story.prompt("Hello", nonce="acp-1")
+        story.user("u", "Hello acp-1").running().after(0.1).idle("end_turn").after(0.1).reply(id, messageId="u")
+        assert story.fails(self.rule) == []
+
+    def test_in_the_midst_of_work(self) -> None:
+        story = foreign()
+        id = story.prompt("Hello")
+        story.user("u", "Hello").running().after(5).reply(id, messageId="u").after(5).idle("end_turn")
+        assert story.passes(self.rule)
+
+    def test_a_held_prompt_is_not_reported_yet(self) -> None:
+        story = foreign().running()
+        id = story.prompt("Hello")
+        story.after(60).idle("end_turn").user("u", "Hello").reply(id, messageId="u").running()
+        assert story.fails(self.rule) == []
+
+
+class TestRejectedIsError:
+    rule = "prompt.rejected-is-error"
+
+    def test_refused_and_reported(self) -> None:
+        story = foreign()
+        id = blocks(story, {"type": "text", "text": "What is this?"}, PNG)
+        story.refuse(id, -32602).user("u", "What is this?")
+        assert story.fails(self.rule) == ["the prompt was refused, and its message reported all the same"]
+        assert story.fails("prompt.no-error-after-insertion") == []
+
+    def test_taken_and_never_inserted(self) -> None:
+        story = foreign()
+        story.reply(blocks(story), messageId="u").after(2).barrier()
+        assert story.fails(self.rule) == ["the prompt was not inserted, and answered with success instead of an error"]
+        assert story.fails("prompt.insertion-reported") == []
+
+    def test_refused(self) -> None:
+        story = foreign()
+        assert story.refuse(blocks(story), -32602).passes(self.rule)
+
+    def test_an_empty_prompt_may_be_taken(self) -> None:
+        story = foreign()
+        story.reply(blocks(story), messageId="u").update("user_message", messageId="u", content=[]).after(2).barrier()
+        assert story.passes(self.rule)
+
+    def test_nothing_to_refuse(self) -> None:
+        assert turn(foreign(), "Hello", "u").silent(self.rule)
+
+
+class TestDistinctIds:
+    rule = "prompt.distinct-message-ids"
+
+    def test_shared(self) -> None:
+        story = turn(turn(foreign(), "go on", "u"), "go on", "u")
+        assert story.fails(self.rule) == ["two submissions were answered with the messageId 'u'"]
+        assert story.fails("prompt.insertion-reported") == []
+
+    def test_shared_by_two_connections(self) -> None:
+        story = turn(foreign(), "go on", "u").initialize(at="bob")
+        story.reply(story.resume(at="bob"), at="bob")
+        assert story.reply(story.prompt("go on", at="bob"), at="bob", messageId="u").fails(self.rule)
+
+    def test_distinct(self) -> None:
+        assert turn(turn(foreign(), "go on", "u1"), "go on", "u2").passes(self.rule)
+
+    def test_one_is_no_two(self) -> None:
+        assert turn(foreign(), "go on", "u").silent(self.rule)
+
+    def test_two_processes_that_count_by_themselves(self) -> None:
+        story = turn(foreign(), "Hello", "u").begin(at="bob")
+        story.reply(story.prompt("Hello", at="bob"), at="bob", messageId="u")
+        assert story.fails(self.rule) == []
+
+
+class TestInsertionReported:
+    rule = "prompt.insertion-reported"
+
+    def test_never_until_the_idle(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("Hello"), messageId="u").running().says("a", "Hi").idle("end_turn")
+        assert story.fails(self.rule) == ["the inserted message 'u' was never reported"]
+        assert seqs(story, self.rule) == [[4, 5, 8]]
+
+    def test_never_though_running_came_first(self) -> None:
+        story = foreign()
+        id = story.prompt("Hello")
+        story.running().reply(id, messageId="u").says("a", "Hi").idle("end_turn")
+        assert story.fails(self.rule)
+
+    def test_never_until_a_barrier(self) -> None:
+        story = foreign()
+        assert story.reply(story.prompt("Hello"), messageId="u").after(2).barrier().fails(self.rule)
+
+    def test_never_in_a_quiet_window(self) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u")
+        began = len(story.recorder.history)
+        assert story.barrier().control("window", kind="quiet", session="s", began=began).fails(self.rule)
+
+    def test_only_in_a_later_replay(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("Hello"), messageId="u").running().says("a", "Hi").idle("end_turn")
+        id = story.resume(replay=True)
+        assert story.user("u", "Hello").idle().reply(id).fails(self.rule)
+
+    @pytest.mark.parametrize("first", [True, False])
+    def test_before_or_after_the_response(self, first: bool) -> None:
+        story = foreign()
+        id = story.prompt("Hello")
+        if first:
+            story.user("u", "Hello").reply(id, messageId="u")
+        else:
+            story.reply(id, messageId="u").user("u", "Hello")
+        assert story.running().idle("end_turn").passes(self.rule)
+
+    def test_in_chunks_only(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("Hello"), messageId="u").chunk("user_message", "u", "Hello").running()
+        assert story.idle("end_turn").passes(self.rule)
+
+    def test_the_idle_of_earlier_work_does_not_count(self) -> None:
+        story = foreign().running()
+        assert story.reply(story.prompt("Hello"), messageId="u").says("a", "So.").idle("end_turn").passes(self.rule)
+
+    def test_a_busy_line_is_no_barrier(self) -> None:
+        story = foreign()
+        assert story.reply(story.prompt("Hello"), messageId="u").barrier().passes(self.rule)
+
+    def test_within_a_resume(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("Hello"), messageId="u")
+        id = story.resume(replay=True)
+        story.user("u", "Hello").running().idle("end_turn").reply(id)
+        assert story.passes(self.rule)
+
+    def test_a_close_ends_it(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("Hello"), messageId="u")
+        story.reply(story.request("session/close", {"sessionId": "s"}))
+        assert story.after(5).barrier().fails(self.rule) == []
+
+    def test_late_is_a_warning(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("Hello"), messageId="u").running().says("a", "Hi").idle("end_turn").user("u", "Hello")
+        assert story.fails(self.rule) == []
+        assert story.warns(self.rule) == ["the inserted message 'u' was reported late"]
+
+    def test_not_accepted(self) -> None:
+        story = foreign()
+        assert story.refuse(story.prompt("Hello"), -32603).silent(self.rule)
+
+
+class TestOneIdForAllUpdates:
+    rule = "prompt.one-id-for-all-updates"
+
+    def test_another_id(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("Hello"), messageId="u").user("x", "Hello").running().says("a", "Hi").idle("end_turn")
+        assert story.fails(self.rule) == ["the response names 'u', the message is reported as 'x'"]
+        assert story.fails("prompt.insertion-reported") == []
+
+    def test_twice_under_two_ids(self) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").user(
+            "x", "Hello acp-1"
+        )
+        assert story.fails(self.rule)
+        assert story.fails("prompt.one-submission-one-message") == [
+            "one submission was reported as 2 messages: 'u', 'x'"
+        ]
+
+    def test_another_client_may_have_said_the_same(self) -> None:
+        story = turn(foreign(), "continue", "u").user("x", "continue")
+        assert story.fails(self.rule) == []
+        assert story.warns(self.rule)
+
+    def test_one_that_quotes_it(self) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1")
+        assert story.user("x", "You said: Hello acp-1. And now?").passes(self.rule)
+
+    def test_equal_texts_prove_nothing(self) -> None:
+        story = foreign()
+        first, second = story.prompt("go on"), story.prompt("go on")
+        story.user("x", "go on").user("y", "go on").reply(first, messageId="y").reply(second, messageId="x")
+        assert story.passes(self.rule)
+
+    def test_not_accepted(self) -> None:
+        story = foreign()
+        assert story.refuse(story.prompt("Hello"), -32603).silent(self.rule)
+
+
+class TestOneSubmissionOneMessage:
+    rule = "prompt.one-submission-one-message"
+
+    def test_one(self) -> None:
+        assert turn(Story().begin(), "Hello", "u", nonce="acp-1").passes(self.rule)
+
+    def test_none(self) -> None:
+        assert Story().begin().silent(self.rule)
+
+
+class TestRetry:
+    rule = "prompt.retry-is-a-new-message"
+
+    def lost(self, *, driven: bool = False) -> Story:
+        story = Story(driven=driven).begin()
+        story.prompt("Publish")
+        story.user("u1", "Publish")
+        if driven:
+            story.control("cut")
+        story.after(1).initialize(at="bob")
+        id = story.resume(replay=True, at="bob")
+        story.update("user_message", at="bob", messageId="u1", content=[{"type": "text", "text": "Publish"}])
+        return story.update("state_update", at="bob", state="idle").reply(id, at="bob")
+
+    @pytest.mark.parametrize("driven", [True, False])
+    def test_the_old_id_again(self, driven: bool) -> None:
+        story = self.lost(driven=driven)
+        story.reply(story.prompt("Publish", at="bob"), at="bob", messageId="u1")
+        assert story.fails(self.rule) == [
+            "the prompt that was sent again got the id 'u1' of a message that was there before it"
+        ]
+        assert story.fails("prompt.distinct-message-ids") == []
+
+    @pytest.mark.parametrize("driven", [True, False])
+    def test_a_new_id(self, driven: bool) -> None:
+        story = self.lost(driven=driven)
+        assert story.reply(story.prompt("Publish", at="bob"), at="bob", messageId="u2").passes(self.rule)
+
+    def test_not_sent_again(self) -> None:
+        assert self.lost().silent(self.rule)
+
+
+class TestNoErrorAfterInsertion:
+    rule = "prompt.no-error-after-insertion"
+
+    @pytest.mark.parametrize("driven", [True, False])
+    @pytest.mark.parametrize("first", [True, False])
+    def test_an_error_beside_a_report(self, driven: bool, first: bool) -> None:
+        story = Story(driven=driven).begin()
+        id = story.prompt("Hello", nonce="acp-1" if driven else None)
+        text = "Hello acp-1" if driven else "Hello"
+        if first:
+            story.user("u", text).refuse(id, -32603)
+        else:
+            story.refuse(id, -32603).user("u", text)
+        assert story.fails(self.rule) == ["a prompt whose message is in the conversation was answered with an error"]
+
+    def test_the_same_text_is_sent_again_after_it(self) -> None:
+        story = foreign()
+        id = story.prompt("Hello")
+        turn(story.user("u", "Hello").refuse(id, -32603), "Hello", "u2")
+        assert story.fails(self.rule)
+
+    def test_which_of_two_equal_prompts_was_reported(self) -> None:
+        story = foreign()
+        first, second = story.prompt("Hello"), story.prompt("Hello")
+        story.refuse(first, -32603).reply(second, messageId="u").user("u", "Hello")
+        assert story.passes(self.rule)
+
+    def test_a_cancel_has_rules_of_its_own(self) -> None:
+        story = foreign()
+        id = story.prompt("Hello")
+        assert story.user("u", "Hello").cancel().refuse(id, -32800).silent(self.rule)
+
+    def test_refused_before_insertion(self) -> None:
+        story = foreign()
+        assert story.refuse(story.prompt("Hello"), -32000).idle("error").passes(self.rule)
+
+    def test_neither_error_nor_failure(self) -> None:
+        assert turn(foreign(), "Hello", "u").silent(self.rule)
+
+
+def failing(story: Story, *, how: str = "fail", injected: bool = True, number: int = 1) -> Story:
+    story.control("model-request", at="", number=number, api="openai-chat", nonce="acp-1", group="chat", last_user=True)
+    return story.control("model-answered", at="", number=number, how=how, status=401, injected=injected)
+
+
+class TestFailureEndsIdleError:
+    rule = "prompt.failure-ends-idle-error"
+
+    def failed(self) -> Story:
+        story = Story(model="openai-chat").begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").running()
+        return failing(story)
+
+    def test_end_turn(self) -> None:
+        story = self.failed().idle("end_turn")
+        assert story.fails(self.rule) == ["the failed work ended with end_turn instead of error"]
+
+    def test_no_idle(self) -> None:
+        story = self.failed().control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert story.fails(self.rule) == ["the failure was never told: no idle came"]
+        assert story.fails("state.idle-when-work-ends") == []
+
+    def test_the_wait_was_nearly_over(self) -> None:
+        story = Story(model="openai-chat").begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").running().after(60)
+        story = failing(story)
+        story.now -= 14
+        story.control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert story.fails(self.rule) == []
+
+    def test_error(self) -> None:
+        assert self.failed().idle("error", error={"code": -32000, "message": "log in"}).passes(self.rule)
+
+    def test_no_reason_is_a_warning(self) -> None:
+        story = self.failed().idle()
+        assert (story.fails(self.rule), len(story.warns(self.rule))) == ([], 1)
+
+    def test_a_reason_of_its_own(self) -> None:
+        assert self.failed().idle("_overloaded").passes(self.rule)
+
+    def test_a_retry_that_succeeds(self) -> None:
+        assert failing(self.failed(), how="say", injected=False, number=2).idle("end_turn").silent(self.rule)
+
+    def test_cancelled_meanwhile(self) -> None:
+        assert self.failed().cancel().idle("cancelled").silent(self.rule)
+
+    def test_the_process_exits(self) -> None:
+        assert self.failed().control("exited", code=1, by_itself=True).silent(self.rule)
+
+
+class TestErrorIdle:
+    @pytest.mark.parametrize(
+        "error", ["quota", 7, {"code": "x", "message": "y"}, {"code": 1}, [], {"code": True, "message": ""}]
+    )
+    def test_no_error_object(self, error: Any) -> None:
+        story = foreign().running().idle("error", error=error)
+        assert story.fails("prompt.error-object-shape") == ["error is no JSON-RPC error object"]
+        assert story.fails("wire.valid-shape") == []
+
+    @pytest.mark.parametrize(
+        "error", [None, {"code": -32603, "message": "no"}, {"code": 1, "message": "", "data": [1]}]
+    )
+    def test_right_shapes(self, error: Any) -> None:
+        assert foreign().running().idle("error", error=error).passes("prompt.error-object-shape")
+
+    def test_details(self) -> None:
+        assert foreign().running().idle("error").fails("prompt.error-details")
+        assert foreign().running().idle("error", error={"code": 1, "message": "no"}).passes("prompt.error-details")
+        assert foreign().running().idle("end_turn").silent("prompt.error-details")
+
+    def test_only_on_error(self) -> None:
+        rule = "prompt.error-only-on-error-stop"
+        error = {"code": 1, "message": "no"}
+        story = foreign().running().idle("end_turn", error=error)
+        assert story.fails(rule) == ["error beside the stop reason 'end_turn'"]
+        assert story.fails("wire.no-unknown-root-fields") == []
+        assert foreign().running().idle("error", error=error).passes(rule)
+        assert foreign().running().idle("end_turn", error=None).passes(rule)
+        assert foreign().running().silent(rule)
+
+
+class TestToolCallsFinished:
+    rule = "prompt.tool-calls-finished-before-error-idle"
+
+    def failed(self, *, status: str = "in_progress", **idle: Any) -> Story:
+        story = foreign().running().update("tool_call_update", toolCallId="c", title="Look", status=status)
+        return story.idle("error", **idle)
+
+    def test_left_in_progress(self) -> None:
+        assert self.failed().fails(self.rule) == ["the tool call 'c' was left in_progress"]
+
+    def test_finished(self) -> None:
+        assert self.failed(status="failed").passes(self.rule)
+
+    @pytest.mark.parametrize(
+        "item", [{"type": "tool_call", "toolCallId": "c"}, {"type": "terminal", "terminalId": "t"}]
+    )
+    def test_goes_on_in_the_background(self, item: Any) -> None:
+        assert self.failed(background=[item]).silent(self.rule)
+
+    def test_no_failure(self) -> None:
+        story = foreign().running().update("tool_call_update", toolCallId="c", title="Look", status="in_progress")
+        assert story.idle("end_turn").silent(self.rule)
+
+
+class TestContentIsReported:
+    rule = "prompt.content-is-reported"
+
+    def reported(self, *chunks: str, nonce: str | None = "acp-1") -> Story:
+        story = Story(driven=nonce is not None).begin()
+        story.reply(story.prompt("Hello", nonce=nonce), messageId="u")
+        for text in chunks:
+            story.chunk("user_message", "u", text)
+        return story.running().idle("end_turn")
+
+    def test_doubled(self) -> None:
+        assert self.reported("Hello acp-1", "Hello acp-1").fails(self.rule) == [
+            "the message holds the prompt's text 2 times"
+        ]
+        assert self.reported("Hello", "Hello", nonce=None).fails(self.rule)
+
+    def test_lost(self) -> None:
+        assert self.reported("Hello").fails(self.rule) == ["the message does not hold the prompt's text"]
+
+    def test_never_any_content(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("Hello"), messageId="u").update("user_message", messageId="u").running()
+        assert story.idle("end_turn").fails(self.rule) == ["the message was reported without any content"]
+
+    def test_chunks_and_then_the_whole(self) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").chunk("user_message", "u", "Hello acp-1")
+        assert story.user("u", "Hello acp-1").running().idle("end_turn").passes(self.rule)
+
+    def test_a_template_around_it(self) -> None:
+        assert self.reported("<user>", "Hello acp-1", "</user>").passes(self.rule)
+        assert self.reported("<user>Hello</user>", nonce=None).passes(self.rule)
+
+    def test_not_over_yet(self) -> None:
+        story = foreign()
+        assert story.reply(story.prompt("Hello"), messageId="u").user("u", "Hello").running().silent(self.rule)
+
+
+class TestConsolidatingChunk:
+    rule = "prompt.no-consolidating-chunk"
+
+    def test_the_whole_once_more(self) -> None:
+        story = foreign().running().says("a", LONG[:20]).says("a", LONG[20:]).says("a", LONG)
+        assert story.fails(self.rule) == ["a chunk repeats the whole message so far, so that a client shows it twice"]
+
+    def test_a_whole_update_replaces(self) -> None:
+        story = foreign().running().says("a", LONG[:20]).says("a", LONG[20:30]).says("a", LONG[30:])
+        content = [{"type": "text", "text": LONG}]
+        assert story.update("agent_message", messageId="a", content=content).passes(self.rule)
+
+    def test_short_repetitions(self) -> None:
+        assert foreign().running().says("a", "ha").says("a", "ha").says("a", "haha").passes(self.rule)
+
+    def test_two_chunks_say_nothing(self) -> None:
+        assert foreign().running().says("a", LONG).says("a", "!").silent(self.rule)
+
+
+class TestBlocks:
+    baseline, unsupported, advertised = (
+        "prompt.baseline-content",
+        "prompt.unsupported-block-rejected",
+        "prompt.advertised-block-accepted",
+    )
+    text = {"type": "text", "text": "Look"}  # noqa: RUF012
+
+    def able(self, **more: Any) -> Story:
+        return Story(driven=False).begin(capabilities={"session": {"prompt": {"image": {}, **more}}})
+
+    def test_a_link_is_refused(self) -> None:
+        story = turn(foreign(), "Hello", "u")
+        story.refuse(blocks(story, self.text, LINK), -32602)
+        assert story.fails(self.baseline) == ["a resource_link in a prompt was refused with -32602"]
+
+    def test_a_link_is_taken(self) -> None:
+        story = foreign()
+        assert story.reply(blocks(story, self.text, LINK), messageId="u").passes(self.baseline)
+
+    @pytest.mark.parametrize("code", [-32603, -32000, -32002])
+    def test_an_error_that_may_be_about_something_else(self, code: int) -> None:
+        story = turn(foreign(), "Hello", "u")
+        assert story.refuse(blocks(story, self.text, LINK), code).fails(self.baseline) == []
+
+    def test_an_error_though_text_goes_before_and_after(self) -> None:
+        story = turn(foreign(), "Hello", "u")
+        assert turn(story.refuse(blocks(story, LINK), -32603), "Again", "u2").fails(self.baseline)
+
+    def test_a_busy_agent_may_refuse_anything(self) -> None:
+        story = turn(foreign(), "Hello", "u").running()
+        assert story.refuse(blocks(story, self.text, LINK), -32602).fails(self.baseline) == []
+
+    def test_no_link(self) -> None:
+        assert turn(foreign(), "Hello", "u").silent(self.baseline)
+
+    def test_unadvertised_and_taken(self) -> None:
+        story = foreign()
+        assert story.reply(blocks(story, PNG), messageId="u").fails(self.unsupported) == [
+            "a block of type 'image' was accepted unadvertised"
+        ]
+
+    def test_unadvertised_and_refused_otherwise(self) -> None:
+        story = foreign()
+        assert story.refuse(blocks(story, PNG), -32603).fails(self.unsupported) == [
+            "it was refused with -32603, not with -32602"
+        ]
+        busy = foreign().running()
+        assert busy.refuse(blocks(busy, PNG), -32603).fails(self.unsupported) == []
+
+    def test_unadvertised_and_refused(self) -> None:
+        story = foreign()
+        assert story.refuse(blocks(story, PNG), -32602).passes(self.unsupported)
+        story = foreign()
+        assert story.refuse(blocks(story, {"type": "hologram"}), -32602).passes(self.unsupported)
+
+    def test_what_nobody_can_tell(self) -> None:
+        story = foreign()
+        assert story.reply(blocks(story, {"type": "_hologram"}), messageId="u").silent(self.unsupported)
+        story = Story(driven=False).running()  # the initialize is not in the recording
+        assert story.reply(blocks(story, PNG), messageId="u").silent(self.unsupported)
+        story = self.able()
+        assert story.reply(blocks(story, PNG), messageId="u").silent(self.unsupported)
+
+    def test_advertised_and_refused(self) -> None:
+        story = self.able()
+        assert story.refuse(blocks(story, PNG), -32602).fails(self.advertised) == [
+            "a block of the advertised type 'image' was refused with -32602"
+        ]
+
+    def test_advertised_and_taken(self) -> None:
+        story = self.able()
+        assert story.reply(blocks(story, PNG), messageId="u").passes(self.advertised)
+
+    @pytest.mark.parametrize("data", ["no base64!", "AAAA"])
+    def test_a_picture_that_may_be_none(self, data: str) -> None:
+        story = self.able()
+        assert story.refuse(blocks(story, {**PNG, "data": data}), -32602).fails(self.advertised) == []
+
+    def test_nothing_advertised(self) -> None:
+        story = foreign()
+        assert story.refuse(blocks(story, PNG), -32602).silent(self.advertised)
