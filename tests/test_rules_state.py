@@ -1,0 +1,447 @@
+"""The rules about the session's state: when running and idle are owed, and what a snapshot is not."""
+
+from typing import Any
+
+import pytest
+
+from tests.story import Story
+
+CALL = {"type": "tool_call", "toolCallId": "c"}
+TERMINAL = {"type": "terminal", "terminalId": "t"}
+
+
+def foreign(**more: Any) -> Story:
+    return Story(driven=False).begin(**more)
+
+
+def accepted(story: Story, text: str = "Hello", message: str = "u") -> Story:
+    return story.reply(story.prompt(text), messageId=message).user(message, text)
+
+
+def tool(story: Story, status: str, id: str = "c", **more: Any) -> Story:
+    return story.update("tool_call_update", toolCallId=id, title="Look", status=status, **more)
+
+
+def ask(story: Story, *, id: Any = "p", call: str = "c", method: str = "session/request_permission") -> Story:
+    options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+    subject = {"type": "tool_call", "toolCall": {"toolCallId": call, "title": "Look", "status": "pending"}}
+    params = {"sessionId": "s", "title": "May I?", "subject": subject, "options": options}
+    return story.asks(method, params, id=id)
+
+
+def allow(story: Story, id: Any = "p") -> Story:
+    return story.answer(id, outcome={"outcome": "selected", "optionId": "yes"})
+
+
+def waits(story: Story) -> Story:
+    return story.update("state_update", state="requires_action")
+
+
+class TestRunning:
+    rule = "state.running-when-work-starts"
+
+    def test_a_turn_without_it(self) -> None:
+        story = accepted(foreign()).says("a", "Hi").idle("end_turn")
+        assert story.fails(self.rule) == ["work of a prompt began and ended, and running was never reported"]
+        assert [event.seq for event, _ in story.outcome(self.rule).findings[0].because] == [4, 7, 8]
+
+    def test_a_silent_turn_without_it(self) -> None:
+        assert accepted(foreign()).idle("end_turn").fails(self.rule)
+
+    def test_the_second_turn_without_it(self) -> None:
+        story = accepted(foreign()).running().says("a", "Hi").idle("end_turn")
+        story = accepted(story, "More", "u2").says("a2", "Hi").idle("end_turn")
+        assert story.passes(self.rule)  # so far the idle may be a snapshot of the first one
+        assert accepted(story, "And more", "u3").fails(self.rule)
+
+    def test_work_of_its_own_without_it(self) -> None:
+        assert foreign().says("a", "Ready.").idle("end_turn").fails(self.rule)
+
+    def test_no_state_at_all(self) -> None:
+        story = accepted(foreign()).says("a", "Hi").after(2).barrier()
+        assert story.fails(self.rule) == ["work of a prompt was done, and no state was ever reported"]
+        assert accepted(foreign()).says("a", "Hi").barrier().fails(self.rule) == []
+
+    def test_an_idle_that_nothing_explains(self) -> None:
+        assert foreign().idle("end_turn").warns(self.rule)
+
+    def test_right(self) -> None:
+        assert accepted(foreign()).running().says("a", "Hi").idle("end_turn").passes(self.rule)
+        assert accepted(waits(foreign())).idle("end_turn").passes(self.rule)
+
+    def test_before_insertion(self) -> None:
+        assert accepted(foreign().running()).says("a", "Hi").idle("end_turn").passes(self.rule)
+
+    def test_snapshots(self) -> None:
+        story = accepted(foreign()).running().idle("end_turn").idle("end_turn").idle()
+        assert story.after(60).update("usage_update", used=1, size=2).idle("end_turn").passes(self.rule)
+
+    def test_a_snapshot_between_a_prompt_and_its_work(self) -> None:
+        story = accepted(foreign()).running().says("a", "Hi").idle("end_turn", background=[])
+        story = accepted(story, "More", "u2").says("b", "By the way: the build is green.")
+        assert story.idle("end_turn", background=[]).running().idle("end_turn", background=[]).passes(self.rule)
+
+    def test_the_first_idle_after_a_resume(self) -> None:
+        story = Story(driven=False).initialize()
+        story.reply(story.resume()).idle("end_turn")
+        assert story.fails(self.rule) == story.warns(self.rule) == []
+
+    def test_a_recording_that_begins_in_the_middle(self) -> None:
+        assert Story(driven=False).says("a", "so on.").idle("end_turn").fails(self.rule) == []
+
+    def test_background_updates(self) -> None:
+        story = tool(accepted(foreign()).running(), "in_progress").idle("end_turn", background=[CALL]).after(60)
+        assert tool(story, "completed").idle("end_turn", background=[]).passes(self.rule)
+
+    def test_nothing_happened(self) -> None:
+        assert foreign().silent(self.rule)
+
+
+class TestIdle:
+    rule = "state.idle-when-work-ends"
+
+    def test_never_in_a_recording(self) -> None:
+        story = accepted(foreign()).running().says("a", "Blue.").after(60).barrier()
+        assert story.fails(self.rule) == ["work came to its end and was never reported as idle"]
+
+    def test_never_when_driven(self) -> None:
+        assert self.answered().control("waited", **{"for": "idle", "session": "s", "seconds": 15}).fails(self.rule)
+
+    def answered(self, how: str = "say") -> Story:
+        story = Story(model="openai-chat").begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").running()
+        story.control("model-request", at="", number=1, nonce="acp-1", group="chat", last_user=True)
+        return story.control("model-answered", at="", number=1, how=how, status=200, injected=False).says("a", "Blue.")
+
+    def test_a_tool_call_is_still_to_come(self) -> None:
+        story = self.answered("call-tool").control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert story.passes(self.rule)
+
+    @pytest.mark.parametrize("seconds", [31, 600])
+    def test_a_tool_takes_its_time(self, seconds: float) -> None:
+        story = tool(accepted(foreign()).running().says("a", "They take long."), "in_progress")
+        assert story.after(seconds).barrier().passes(self.rule)
+
+    def test_the_model_takes_its_time(self) -> None:
+        assert accepted(foreign()).running().after(100).barrier().passes(self.rule)
+        story = tool(tool(accepted(foreign()).running(), "in_progress"), "completed")
+        assert story.after(100).barrier().passes(self.rule)
+
+    def test_the_client_is_asked(self) -> None:
+        story = ask(accepted(foreign()).running().says("a", "May I?"))
+        assert story.after(100).barrier().passes(self.rule)
+
+    def test_a_cancel_has_a_rule_of_its_own(self) -> None:
+        assert accepted(foreign()).running().says("a", "Hm").after(1).cancel().after(100).barrier().passes(self.rule)
+
+    def test_the_connection_ended(self) -> None:
+        assert self.answered().control("exited", code=1, by_itself=True).passes(self.rule)
+
+    def test_the_recording_ends(self) -> None:
+        assert accepted(foreign()).running().says("a", "Blue.").passes(self.rule)
+
+    def test_no_work(self) -> None:
+        assert foreign().silent(self.rule)
+
+
+class TestStopReason:
+    rule = "state.stop-reason-at-end"
+
+    def test_none(self) -> None:
+        assert foreign().running().idle().fails(self.rule) == ["the work ended without a stop reason"]
+        assert foreign().running().update("state_update", state="idle", stopReason=None).fails(self.rule)
+
+    def test_one(self) -> None:
+        assert foreign().running().idle("_bored").passes(self.rule)
+
+    def test_a_snapshot_in_a_resume(self) -> None:
+        story = foreign().running()
+        id = story.resume()
+        assert story.idle().reply(id).silent(self.rule)
+
+    def test_still_at_work(self) -> None:
+        assert foreign().running().silent(self.rule)
+
+
+class TestLeavesRequiresAction:
+    rule = "state.leaves-requires-action"
+
+    def answered(self) -> Story:
+        return allow(waits(ask(accepted(foreign()).running())))
+
+    def test_words(self) -> None:
+        story = self.answered().says("a", "Done.").idle("end_turn")
+        assert story.fails(self.rule) == ["the work went on, and running was not reported"]
+
+    def test_a_tool_call(self) -> None:
+        assert tool(self.answered(), "in_progress").after(1).running().fails(self.rule)
+        assert tool(self.answered(), "in_progress").running().fails(self.rule) == []
+
+    def test_nothing(self) -> None:
+        assert self.answered().after(40).barrier().fails(self.rule) == ["neither running nor idle followed the answer"]
+
+    @pytest.mark.parametrize("after", ["running", "idle"])
+    def test_right(self, after: str) -> None:
+        story = self.answered()
+        assert (story.running().says("a", "Done.") if after == "running" else story.idle("end_turn")).passes(self.rule)
+
+    def test_a_final_status_before_the_idle(self) -> None:
+        assert tool(self.answered(), "failed").idle("end_turn").passes(self.rule)
+
+    def test_one_of_two_is_answered(self) -> None:
+        story = allow(waits(ask(ask(accepted(foreign()).running(), id="q", call="d"))))
+        assert story.after(60).barrier().silent(self.rule)
+
+    def test_a_page_that_the_user_still_has_to_deal_with(self) -> None:
+        story = waits(
+            accepted(foreign()).running().asks("elicitation/create", {"mode": "url", "sessionId": "s"}, id="p")
+        )
+        assert story.answer("p", action="accept").after(300).barrier().passes(self.rule)
+
+    def test_cancelled(self) -> None:
+        assert self.answered().cancel().after(40).barrier().fails(self.rule) == []
+
+    def test_never_answered(self) -> None:
+        assert waits(ask(accepted(foreign()).running())).after(90).barrier().silent(self.rule)
+
+    def test_background_work_goes_on(self) -> None:
+        story = tool(foreign().running(), "in_progress", "bg").idle("end_turn", background=[])
+        story = tool(allow(waits(ask(accepted(story).running()))), "in_progress", "bg")
+        assert story.running().passes(self.rule)
+
+
+class TestRequiresAction:
+    rule = "state.requires-action-when-blocked"
+
+    def test_still_running(self) -> None:
+        story = ask(accepted(foreign()).running()).after(3)
+        assert allow(story).fails(self.rule) == ["all work waited for the user, and the state was still running"]
+
+    def test_in_a_hold_window(self) -> None:
+        story = ask(Story().begin().running())
+        story.control("window", kind="hold", session="s", began=len(story.recorder.history), seconds=2)
+        assert story.fails(self.rule)
+
+    def test_told(self) -> None:
+        assert allow(waits(ask(accepted(foreign()).running())).after(3)).passes(self.rule)
+
+    def test_answered_at_once(self) -> None:
+        assert allow(ask(accepted(foreign()).running())).silent(self.rule)
+
+    def test_other_work_goes_on(self) -> None:
+        assert allow(ask(accepted(foreign()).running()).says("a", "Meanwhile").after(3)).silent(self.rule)
+        story = ask(tool(accepted(foreign()).running(), "in_progress", "other")).after(3)
+        assert allow(story).silent(self.rule)
+
+    def test_background_work_asks(self) -> None:
+        story = tool(foreign().running(), "in_progress").idle("end_turn").running()
+        assert allow(ask(story).after(3)).silent(self.rule)
+        assert allow(ask(foreign()).after(3)).silent(self.rule)
+
+
+class TestStandardStates:
+    rule = "state.standard-states"
+
+    def custom(self, story: Story) -> Story:
+        return story.update("state_update", state="_pondering")
+
+    def test_instead_of_running(self) -> None:
+        story = self.custom(accepted(foreign())).says("a", "Hi").idle("end_turn")
+        assert story.fails(self.rule) == ["work went on under the state '_pondering' alone"]
+        assert story.fails("state.running-when-work-starts") == []
+
+    def test_instead_of_idle(self) -> None:
+        story = self.custom(accepted(foreign()).running().says("a", "Hi")).after(60).barrier()
+        assert story.fails(self.rule) == ["work ended with the state '_pondering' alone"]
+        assert story.fails("state.idle-when-work-ends") == []
+        driven = Story().begin()
+        driven.reply(driven.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").running()
+        driven = self.custom(driven.says("a", "Hi")).control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert driven.fails(self.rule) == ["work ended with the state '_pondering' alone"]
+
+    def test_it_may_still_be_at_work(self) -> None:
+        story = tool(accepted(foreign()).running().says("a", "Hi"), "in_progress")
+        assert self.custom(story).after(60).barrier().passes(self.rule)
+
+    def test_beside_them(self) -> None:
+        story = self.custom(accepted(self.custom(foreign())).running())
+        assert self.custom(story.says("a", "Hi").idle("end_turn")).after(60).barrier().passes(self.rule)
+
+    def test_a_client_that_knows_it(self) -> None:
+        story = self.custom(accepted(foreign(client={"_pondering": {}}))).says("a", "Hi").idle("end_turn")
+        assert story.fails(self.rule) == []
+
+    def test_no_state(self) -> None:
+        assert foreign().silent(self.rule)
+
+
+class TestIdleAfterUpdates:
+    rule = "state.idle-after-its-updates"
+
+    def test_late_words(self) -> None:
+        story = foreign().running().says("a", "One, ").idle("end_turn").says("a", "two.")
+        assert story.fails(self.rule) == ["output of the work came after the idle that ended it"]
+
+    @pytest.mark.parametrize("kind", ["usage_update", "session_info_update", "agent_message", "tool_call_update"])
+    def test_what_may_come(self, kind: str) -> None:
+        story = tool(foreign().running().says("a", "One."), "in_progress").idle("end_turn")
+        assert story.update(kind, messageId="new", toolCallId="c", title="t", status="completed").passes(self.rule)
+
+    def test_words_of_the_next_work(self) -> None:
+        assert foreign().running().says("a", "1").idle("end_turn").running().says("a", "2").passes(self.rule)
+
+    def test_cancelled_work_has_a_rule_of_its_own(self) -> None:
+        assert foreign().running().says("a", "1").cancel().idle("cancelled").says("a", "2").silent(self.rule)
+
+    def test_a_replay(self) -> None:
+        story = foreign().running().says("a", "1").idle("end_turn")
+        id = story.resume(replay=True)
+        assert story.says("a", "1").idle().reply(id).passes(self.rule)
+
+
+class TestBackgroundFailure:
+    rule = "state.background-failure-is-not-a-stop"
+
+    def test_told_as_a_stop(self) -> None:
+        story = foreign().running().idle("end_turn").after(30).idle("error")
+        assert story.fails(self.rule) == ["an idle session was told to have stopped with an error"]
+        assert story.fails("state.running-when-work-starts") == []
+
+    def test_a_snapshot_of_an_error(self) -> None:
+        assert foreign().running().idle("error").idle("error").idle().idle("error").passes(self.rule)
+
+    def test_a_refused_prompt(self) -> None:
+        story = foreign().running().idle("end_turn")
+        assert story.refuse(story.prompt("Hello"), -32603).idle("error").passes(self.rule)
+
+    def test_work_that_failed(self) -> None:
+        assert foreign().running().idle("end_turn").running().idle("error").silent(self.rule)
+
+    def test_a_session_with_a_past(self) -> None:
+        story = Story(driven=False).initialize()
+        id = story.resume()
+        story.idle().reply(id).idle("error")
+        assert (story.fails(self.rule), len(story.warns(self.rule))) == ([], 1)
+
+    def test_one_idle(self) -> None:
+        assert foreign().running().idle("error").silent(self.rule)
+
+
+class TestBackgroundAnnounced:
+    rule = "state.background-announced"
+
+    def listed(self, *items: Any) -> Story:
+        return tool(foreign().running(background=[]), "in_progress").idle("end_turn", background=list(items))
+
+    def test_never_announced(self) -> None:
+        assert self.listed({**CALL, "toolCallId": "x"}).fails(self.rule) == [
+            "the tool_call 'x' is listed as background work and was never announced"
+        ]
+
+    def test_announced_too_late(self) -> None:
+        story = self.listed(TERMINAL).update("terminal_update", terminalId="t", command="serve")
+        assert story.fails(self.rule)
+
+    def test_dropped_unfinished(self) -> None:
+        assert self.listed(CALL).idle(background=[]).fails(self.rule) == [
+            "the tool_call 'c' is dropped from the background list unfinished"
+        ]
+
+    def test_finished_and_dropped(self) -> None:
+        assert tool(self.listed(CALL), "completed").idle(background=[]).passes(self.rule)
+
+    def test_a_terminal(self) -> None:
+        story = foreign().running(background=[]).update("terminal_update", terminalId="t", command="serve")
+        story.idle("end_turn", background=[TERMINAL])
+        story.update("terminal_update", terminalId="t", exitStatus={"exitCode": 0})
+        assert story.idle(background=[]).passes(self.rule)
+
+    def test_a_resume_begins_afresh(self) -> None:
+        story = self.listed(CALL)
+        id = story.resume()
+        assert story.idle(background=[]).reply(id).passes(self.rule)
+
+    def test_what_was_there_before_we_came(self) -> None:
+        story = Story(driven=False).initialize()
+        id = story.resume()
+        assert story.idle(background=[CALL]).reply(id).passes(self.rule)
+
+    def test_items_of_another_type(self) -> None:
+        assert self.listed({"type": "_cron", "id": 1}).idle(background=[]).fails(self.rule) == []
+
+    def test_nothing_listed(self) -> None:
+        assert foreign().running().idle("end_turn").silent(self.rule)
+
+
+class TestBackgroundOnEveryUpdate:
+    rule = "state.background-on-every-update"
+
+    @pytest.mark.parametrize("more", [{}, {"background": None}])
+    def test_left_out(self, more: Any) -> None:
+        story = foreign().running(background=[]).idle("end_turn", **more)
+        assert story.fails(self.rule) == ["a state update without the background list"]
+
+    def test_on_every_one(self) -> None:
+        assert foreign().running().idle("end_turn", background=[]).running(background=[]).passes(self.rule)
+
+    def test_a_state_of_its_own(self) -> None:
+        story = foreign().running(background=[]).update("state_update", state="_pondering")
+        assert story.idle("end_turn", background=[]).passes(self.rule)
+
+    def test_a_resume_begins_afresh(self) -> None:
+        story = foreign().running(background=[])
+        id = story.resume()
+        assert story.running().reply(id).silent(self.rule)
+
+    def test_never(self) -> None:
+        assert foreign().running().idle("end_turn").silent(self.rule)
+
+
+class TestBackgroundListIsComplete:
+    rule = "state.background-list-is-complete"
+
+    def ended(self, *items: Any, reason: str = "end_turn", status: str = "in_progress") -> Story:
+        story = foreign().running(background=[]).says("a", "Well")
+        return tool(story, status).idle(reason, background=list(items))
+
+    def test_a_tool_call_goes_on(self) -> None:
+        assert tool(self.ended(), "completed").fails(self.rule) == ["the tool call 'c' goes on and was not listed"]
+
+    def test_a_tool_call_stays(self) -> None:
+        assert self.ended().after(2).barrier().fails(self.rule) == [
+            "the tool call 'c' is left in progress and was not listed"
+        ]
+
+    def test_words_go_on(self) -> None:
+        story = self.ended(status="completed").says("a", ", now")
+        assert story.fails(self.rule) == ["the list says that nothing goes on, and output does"]
+
+    def test_a_terminal_goes_on(self) -> None:
+        story = foreign().running(background=[]).update("terminal_update", terminalId="t", command="serve")
+        story.idle("end_turn", background=[]).update("terminal_output_chunk", terminalId="t", data="aGk=")
+        assert story.fails(self.rule) == ["the terminal 't' goes on and was not listed"]
+
+    def test_listed(self) -> None:
+        assert tool(self.ended(CALL), "completed").after(2).barrier().passes(self.rule)
+
+    def test_its_process_is_listed(self) -> None:
+        assert tool(self.ended(TERMINAL), "completed").after(2).barrier().passes(self.rule)
+
+    def test_finished_before(self) -> None:
+        assert self.ended(status="completed").after(2).barrier().passes(self.rule)
+
+    def test_a_note_on_a_finished_message(self) -> None:
+        story = self.ended(status="completed")
+        assert story.update("agent_message", messageId="a", _meta={"tokens": 3}).passes(self.rule)
+
+    def test_an_item_that_nobody_knows(self) -> None:
+        assert tool(self.ended({"type": "_cron"}), "completed").passes(self.rule)
+
+    def test_cancelled_or_failed(self) -> None:
+        story = foreign().running(background=[])
+        story = tool(tool(story, "in_progress").cancel().idle("cancelled", background=[]), "cancelled")
+        assert story.passes(self.rule)
+        assert self.ended(reason="error").after(2).barrier().passes(self.rule)
+
+    def test_no_list(self) -> None:
+        assert tool(foreign().running(), "in_progress").idle("end_turn").silent(self.rule)
