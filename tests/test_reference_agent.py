@@ -248,7 +248,7 @@ def ask(client: Client, outcome: Json | None) -> list[str]:
 def test_an_allowed_command_runs_with_a_terminal_and_a_diff(client: Client) -> None:
     seen = ask(client, {"outcome": "selected", "optionId": "allow"})
     assert seen == ["running", "pending", "requires_action", "running", "in_progress", "completed", "idle"]
-    diff = client.updates("tool_call_update")[-1]["content"][-1]
+    diff = client.updates("tool_call_update")[-2]["content"][-1]
     assert diff["changes"] == [{"operation": "add", "path": f"{CWD}/NOTES.md", "fileType": "text"}]
     assert f"+++ {CWD}/NOTES.md" in diff["patch"]["text"]
     assert len(client.updates("terminal_output_chunk")) == 2
@@ -362,7 +362,7 @@ def test_a_malformed_line_gets_one_error_without_an_id(client: Client, line: byt
     [
         ("session/nothing", {}, -32601),
         ("_vendor/thing", {}, -32601),
-        ("auth/login", {"methodId": "x"}, -32601),
+        ("auth/login", {"methodId": "x"}, -32602),
         ("session/new", {}, -32602),
         ("session/new", {"cwd": "relative"}, -32602),
         ("session/new", {"cwd": CWD, "mcpServers": [{"type": "http", "name": "x", "url": "http://x"}]}, -32602),
