@@ -102,7 +102,7 @@ class Connection(ABC):
         self._is_reading = False
 
     def turn_deaf(self) -> None:
-        """From now on what the agent writes is lost, neither recorded nor told; it is read still, so no agent notices."""
+        """From now on what the agent writes is lost, neither recorded nor told; it is still read, so none notices."""
         self._is_deaf = True
 
     @abstractmethod
