@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from conformance.history.events import Direction, Event, History
 from conformance.history.redaction import Redactor
 from conformance.history.transcript import line_of
-from conformance.wire import Envelope, read_envelope
+from conformance.wire import Envelope, encode, read_envelope
 
 
 class Recorder:
@@ -88,13 +88,14 @@ class Recorder:
         import json
 
         try:
-            self._file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+            try:
+                text = json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
+            except (ValueError, RecursionError):
+                text = encode(line).decode()  # an integer of thousands of digits
+            self._file.write(text)
             self._file.flush()
-        except (OSError, ValueError, RecursionError) as error:
-            if isinstance(error, OSError):
-                self._lose(error)
-            else:
-                self.history.flaws.append(f"event {line.get('seq')} could not be written: {error}")
+        except OSError as error:
+            self._lose(error)
 
     def _lose(self, error: OSError) -> None:
         self.history.flaws.append(f"the transcript could not be written: {error.strerror or error}")

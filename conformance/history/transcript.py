@@ -18,8 +18,10 @@ from typing import Any, cast
 from conformance.history.events import Direction, Event, History
 from conformance.history.redaction import Redactor
 from conformance.wire import Envelope, Kind, envelope_of, read_envelope
+from conformance.wire.json_text import parse
 
 DEFAULT_CONNECTION = "client"
+MOST_SECONDS = 1e12
 
 
 class TranscriptError(Exception):
@@ -105,18 +107,26 @@ def _json(line: bytes) -> Any:
         return None
 
 
-def _event(text: bytes, seq: int, earlier: float) -> Event:
+def _parsed(text: bytes) -> Any:
+    """The JSON of a line, integers of any size included, which the standard library refuses."""
     try:
-        line = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"not JSON ({error})") from None
+        parsed = parse(text.decode("utf-8", "surrogateescape")) if b"\x00" not in text else None
+        if parsed is None or not parsed.is_json:
+            raise ValueError(f"not JSON ({error})") from None
+        return parsed.value
+
+
+def _event(text: bytes, seq: int, earlier: float) -> Event:
+    line = _parsed(text)
     if not isinstance(line, dict):
         raise ValueError("not an object; each line holds one event")
     direction = line.get("dir")
     if direction not in ("client", "agent", "control"):
         raise ValueError(f'"dir" is {direction!r}; it must be "client", "agent" or "control"')
     t = line.get("t", earlier)
-    if isinstance(t, bool) or not isinstance(t, int | float):
+    if isinstance(t, bool) or not isinstance(t, int | float) or not -MOST_SECONDS < t < MOST_SECONDS:
         raise ValueError(f'"t" is {t!r}; it must be a number of seconds')
     conn = line.get("conn", "" if direction == "control" else DEFAULT_CONNECTION)
     if not isinstance(conn, str):
@@ -133,7 +143,7 @@ def _envelope(line: dict[str, Any]) -> Envelope:
     if "raw" in line or "raw64" in line:
         raw = _raw(line)
         if isinstance(cut := line.get("cut"), int):
-            return Envelope(Kind.TOO_LONG, None, raw, ("longer than the limit",), cut)
+            return Envelope(Kind.TOO_LONG, None, raw, (f"longer than {cut - 1} bytes",), cut)
         envelope = read_envelope(raw)
         if line.get("unfinished") is True:
             return Envelope(envelope.kind, envelope.message, raw, (*envelope.flaws, NO_NEWLINE), len(raw))
