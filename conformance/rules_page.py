@@ -1,4 +1,7 @@
-"""The page of all rules, docs/rules.md, from the code, the scenarios and the table of faults. Run: python -m conformance.rules_page"""
+"""The page of all rules, docs/rules.md, from the code, the scenarios and the table of faults.
+
+Run: python -m conformance.rules_page
+"""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

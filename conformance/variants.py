@@ -14,8 +14,8 @@ from conformance.resources import folder
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One variant. `breaks` is the id of the rule that it breaks, "" for an odd and right one; `also` names what else it cannot help
-    breaking; `needs` what a run must bring for it to show."""
+    """One variant. `breaks` is the id of the rule that it breaks, "" for an odd and right one; `also` names what else
+    it cannot help breaking; `needs` what a run must bring for it to show."""
 
     slug: str
     title: str
@@ -31,7 +31,7 @@ class Variant:
 
 @cache
 def variants() -> tuple[Variant, ...]:
-    """All variants, in the order of their tables. Raises OSError or CalledProcessError where the reference agent does not run."""
+    """All variants, in the order of their tables. Raises OSError or CalledProcessError where the agent does not run."""
     command = [sys.executable, str(folder("fixtures") / "agents" / "reference.py"), "--list", "--json"]
     listed = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=30).stdout)
     return tuple(

@@ -1,7 +1,9 @@
-"""The matrix: every fault and every odd agent against every must rule. Run: python tests/matrix.py [--jobs N] [--of GLOB] [--times N]
+"""The matrix: every fault and every odd agent against every must rule.
 
-A fault must fail its own rule and no other must rule than its table entry names; an odd agent fails none. Prints a line an agent, the
-disagreements last; exit status 1 where there are any.
+    python tests/matrix.py [--jobs N] [--of GLOBS] [--times N] [--own] [--plain]
+
+A fault must fail its own rule and no other must rule than its table entry names; an odd agent fails none. Prints a line
+an agent, the disagreements last; exit status 1 where there are any.
 """
 
 from __future__ import annotations
@@ -52,46 +54,74 @@ class Seen:
         return bool(self.variant.breaks) or self.verdict == "conformant"
 
 
-def profile_of(variant: Variant) -> Profile:
-    """The reference agent's profile, starting this variant of it."""
+def profile_of(variant: Variant, *, plain: bool = False) -> Profile:
+    """The reference agent's profile, starting this variant of it; `plain` with its command alone: no model, no
+    triggers, no server."""
     profile = load_profile("reference")
+    if plain:
+        bare = Profile("plain", replace(profile.agent, server=None, env={}), None, {}, profile.sessions, profile.limits)
+        profile = bare
     more = (variant.option, variant.slug)
     command, server = profile.agent.command or (), profile.agent.server or ()
-    agent = replace(profile.agent, command=(*command, *more), server=(*server, *more))
+    agent = replace(profile.agent, command=(*command, *more), server=(*server, *more) if server else None)
     return replace(profile, agent=agent, limits=replace(profile.limits, patience=4.0))
 
 
-def examine(variant: Variant, rules: Sequence[str] = (), jobs: int = 1, report: Path | None = None, seed: int | None = None) -> Seen:
+def examine(
+    variant: Variant,
+    rules: Sequence[str] = (),
+    jobs: int = 1,
+    report: Path | None = None,
+    seed: int | None = None,
+    *,
+    plain: bool = False,
+) -> Seen:
     """Runs the suite (only what exercises `rules`, where there are any) on one agent."""
     began = time.monotonic()
     ran = asyncio.run(
         run(
-            profile_of(variant),
+            profile_of(variant, plain=plain),
             Target("agent", f"{variant.option} {variant.slug}"),
             Options(rules=tuple(rules), jobs=jobs, report=report, seed=seed),
             lambda _: None,
         )
     )
     failed = {
-        result.id: f"{result.findings[0].scenario}: {result.findings[0].message}" for result in ran.report.rules if result.status == "fail"
+        result.id: f"{result.findings[0].scenario}: {result.findings[0].message}"
+        for result in ran.report.rules
+        if result.status == "fail"
     }
     broken = tuple(f"{s.id}: {s.reason}" for s in ran.report.scenarios if s.status == "broken")
     return Seen(variant, failed, ran.report.verdict, time.monotonic() - began, broken)
 
 
-def examine_all(chosen: Sequence[Variant], jobs: int, *, own_rule_only: bool = False, report: Path | None = None) -> Iterator[Seen]:
+def examine_all(
+    chosen: Sequence[Variant],
+    jobs: int,
+    *,
+    own_rule_only: bool = False,
+    report: Path | None = None,
+    plain: bool = False,
+) -> Iterator[Seen]:
     with ProcessPoolExecutor(jobs) as pool:
         waiting = [
-            pool.submit(examined, v, [v.breaks] if own_rule_only and v.breaks else [], report / v.slug if report else None) for v in chosen
+            pool.submit(
+                examined,
+                v,
+                [v.breaks] if own_rule_only and v.breaks else [],
+                report / v.slug if report else None,
+                plain,
+            )
+            for v in chosen
         ]
         for done in as_completed(waiting):
             yield done.result()
 
 
-def examined(variant: Variant, rules: Sequence[str], report: Path | None) -> Seen:
+def examined(variant: Variant, rules: Sequence[str], report: Path | None, plain: bool) -> Seen:
     """`examine` for a process of its own: what breaks it is told, not raised."""
     try:
-        return examine(variant, rules, 1, report)
+        return examine(variant, rules, 1, report, plain=plain)
     except Exception as error:
         return Seen(variant, {}, "broken", 0.0, (f"{type(error).__name__}: {error}",))
 
@@ -102,17 +132,21 @@ def main() -> int:
     options.add_argument("--of", default="*", help="globs of slugs or rules, with commas")
     options.add_argument("--times", type=int, default=1)
     options.add_argument("--own", action="store_true", help="only the scenarios that exercise a fault's own rule")
+    options.add_argument(
+        "--plain", action="store_true", help="without a model, triggers or a server: as a stranger's agent is run"
+    )
     options.add_argument("--report", type=Path, help="keep each agent's report under this folder")
     given = options.parse_args()
     globs = given.of.split(",")
     chosen = [v for v in variants() if any(fnmatchcase(v.slug, glob) or fnmatchcase(v.breaks, glob) for glob in globs)]
     wrong = []
     for _ in range(given.times):
-        for seen in examine_all(chosen, given.jobs, own_rule_only=given.own, report=given.report):
+        for seen in examine_all(chosen, given.jobs, own_rule_only=given.own, report=given.report, plain=given.plain):
             variant = seen.variant
             others = sorted(set(seen.failed) - seen.owed)
             mark = "ok   " if seen.agrees else "WRONG"
-            print(f"{mark} {variant.slug:34} {variant.breaks or '(odd, and right)':44} {seen.seconds:5.1f} s  {' '.join(others)}", flush=True)
+            about = variant.breaks or "(odd, and right)"
+            print(f"{mark} {variant.slug:34} {about:44} {seen.seconds:5.1f} s  {' '.join(others)}", flush=True)
             if not seen.agrees:
                 wrong.append(seen)
     for seen in wrong:

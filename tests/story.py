@@ -1,6 +1,6 @@
 """A builder of tiny histories for the tests of the rules: each call is one event.
 
-    story = Story().begin()                                   # initialize and session/new, answered: session "s", connection "ada"
+    story = Story().begin()                 # initialize and session/new, answered: session "s", connection "ada"
     first = story.prompt("Hello", nonce="acp-1")              # returns the JSON-RPC id
     story.reply(first, messageId="u1").user("u1", "Hello acp-1").running().says("a1", "Hi").idle("end_turn")
     assert story.fails("prompt.insertion-reported") == []     # the messages of its violations
@@ -99,7 +99,8 @@ class Story:
             text = f"{text} {nonce}"
         if nonce is not None or marks:
             self.control("submits", at=at, id=id, session=session, nonce=nonce, **marks)
-        return self.request("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]}, id=id, at=at)
+        params = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+        return self.request("session/prompt", params, id=id, at=at)
 
     def update(self, kind: str, /, *, session: str = "s", at: str = "ada", **body: Any) -> Story:
         params = {"sessionId": session, "update": {"sessionUpdate": kind, **body}}

@@ -1,4 +1,4 @@
-"""The code holds every rule of the catalogue under its public id, at its level, for its party, and says where it comes from."""
+"""The code holds every rule of the catalogue under its public id, at its level, for its party, with its source."""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""What `check` costs: microseconds and bytes an event over recordings of growing length. Run: python tests/bench/bench_check.py [events ...]"""
+"""What `check` costs: microseconds and bytes an event over recordings of growing length.
+
+Run: python tests/bench/bench_check.py [events ...]
+"""
 
 import json
 import sys
@@ -26,7 +29,9 @@ def turns(events: int) -> Iterator[dict[str, Any]]:
 
     seq = 0
     info = {"name": "bench", "version": "1"}
-    yield line("client", {"id": 0, "method": "initialize", "params": {"protocolVersion": 2, "info": info, "capabilities": {}}})
+    yield line(
+        "client", {"id": 0, "method": "initialize", "params": {"protocolVersion": 2, "info": info, "capabilities": {}}}
+    )
     yield line("agent", {"id": 0, "result": {"protocolVersion": 2, "info": info, "capabilities": {"session": {}}}})
     yield line("client", {"id": 1, "method": "session/new", "params": {"cwd": "/w"}})
     yield line("agent", {"id": 1, "result": {"sessionId": "s"}})
@@ -38,7 +43,9 @@ def turns(events: int) -> Iterator[dict[str, Any]]:
         yield line("agent", {"id": turn, "result": {"messageId": f"u{turn}"}})
         yield update({"sessionUpdate": "user_message", "messageId": f"u{turn}", "content": text})
         yield update({"sessionUpdate": "state_update", "state": "running"})
-        yield update({"sessionUpdate": "tool_call_update", "toolCallId": f"c{turn}", "title": "Look", "status": "in_progress"})
+        yield update(
+            {"sessionUpdate": "tool_call_update", "toolCallId": f"c{turn}", "title": "Look", "status": "in_progress"}
+        )
         for number in range(8):
             content = {"type": "text", "text": f"Part {number} of the answer, and so on. "}
             yield update({"sessionUpdate": "agent_message_chunk", "messageId": f"a{turn}", "content": content})
@@ -67,7 +74,10 @@ def main() -> None:
             memory = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         us = [1e6 * seconds / count for seconds in (read - began, done - read, done - began)]
-        print(f"{count:>9}  {us[0]:8.1f}  {us[1]:8.1f}  {us[2]:8.1f}  {memory / count:7.0f}" + (f"  {broken}" if broken else ""))
+        print(
+            f"{count:>9}  {us[0]:8.1f}  {us[1]:8.1f}  {us[2]:8.1f}  {memory / count:7.0f}"
+            + (f"  {broken}" if broken else "")
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""An echo agent over the official Python SDK (agent-client-protocol 1.0.0rc3), like its TypeScript sister: sessions in memory, each
-prompt echoed in two chunks, a cancel stops the echo between them."""
+"""An echo agent over the official Python SDK (agent-client-protocol 1.0.0rc3), like its TypeScript sister: sessions in
+memory, each prompt echoed in two chunks, a cancel stops the echo between them."""
 
 import asyncio
 from typing import Any
@@ -32,7 +32,9 @@ class EchoAgent:
             raise RequestError(-32002, "no such session", {"sessionId": session_id})
         return self.chats[session_id]
 
-    async def initialize(self, protocol_version: int, info: Any, capabilities: Any = None, **_: Any) -> schema.InitializeResponse:
+    async def initialize(
+        self, protocol_version: int, info: Any, capabilities: Any = None, **_: Any
+    ) -> schema.InitializeResponse:
         capabilities = schema.AgentCapabilities(session=schema.SessionCapabilities())
         info = schema.Implementation(name="python-echo", version="1.0.0")
         return schema.InitializeResponse(protocol_version=2, info=info, capabilities=capabilities)
@@ -44,11 +46,17 @@ class EchoAgent:
         self.chats[chat.id] = chat
         return schema.NewSessionResponse(session_id=chat.id)
 
-    async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **_: Any) -> schema.ListSessionsResponse:
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **_: Any
+    ) -> schema.ListSessionsResponse:
         chats = [chat for chat in self.chats.values() if cwd is None or chat.cwd == cwd]
-        return schema.ListSessionsResponse(sessions=[schema.SessionInfo(session_id=chat.id, cwd=chat.cwd) for chat in chats])
+        return schema.ListSessionsResponse(
+            sessions=[schema.SessionInfo(session_id=chat.id, cwd=chat.cwd) for chat in chats]
+        )
 
-    async def resume_session(self, session_id: str, cwd: str, replay_from: Any = None, **_: Any) -> schema.ResumeSessionResponse:
+    async def resume_session(
+        self, session_id: str, cwd: str, replay_from: Any = None, **_: Any
+    ) -> schema.ResumeSessionResponse:
         chat = self.found(session_id)
         if replay_from is not None and replay_from.type != "start":
             raise RequestError(-32602, "no such cursor")
@@ -89,7 +97,9 @@ class EchoAgent:
                     break
                 block = schema.TextContentBlock(type="text", text=part)
                 answer.content.append(block)
-                await self.connection.session_update(chat.id, schema.AgentMessageChunk(message_id=answer.message_id, content=block))
+                await self.connection.session_update(
+                    chat.id, schema.AgentMessageChunk(message_id=answer.message_id, content=block)
+                )
             chat.history.append(answer)
             reason = "cancelled" if chat.cancelled else "end_turn"
             await self.connection.session_update(chat.id, schema.IdleSessionStateUpdate(stop_reason=reason))
