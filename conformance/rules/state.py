@@ -2,7 +2,7 @@
 StateUpdate)."""
 
 from collections import deque
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from conformance.conversation import BUSY, OUTPUT, STANDARD_STATES, Permission, Request, State, Update, View, Work
 from conformance.history import Event
@@ -10,7 +10,6 @@ from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
 BURST = 0.05  # seconds within which two lines may have been swapped by one write queue
-LONG_SILENCE = 45.0  # seconds for which hardly a model thinks without a word, after it has written an answer
 ASIDE = ("usage_update", "session_info_update", "available_commands_update", "config_option_update", "notice")
 """Updates that say nothing of the work."""
 
@@ -153,12 +152,13 @@ def idle_when_work_ends(work: Work) -> Verdict:
     last = next(
         (u for u in reversed(work.updates) if not view.is_replayed(u) and u.kind not in ASIDE), work.began.update
     )
-    waited = connection.out_of_patience(last.event, patience=LONG_SILENCE)
+    patience = patience_with(work)
+    waited = connection.out_of_patience(last.event, patience=patience)
     if waited is None or waited.seq > connection.ended_at or connection.waits_for_client_at(waited.seq):
         return
     stop = next(iter(view.session.stops_between(work.seq, float("inf"))), None)
     if stop is not None and (
-        view.session.conversation.is_driven or stop.seq < last.seq or stop.t - last.event.t < LONG_SILENCE
+        view.session.conversation.is_driven or stop.seq < last.seq or stop.t - last.event.t < patience
     ):
         return  # cancel.ends-idle-cancelled
     if _is_a_command(work) or (done := _done_at(work, last, waited)) is None:
@@ -171,6 +171,13 @@ def idle_when_work_ends(work: Work) -> Verdict:
             (waited, "no idle came, while the agent lived"),
         ),
     )
+
+
+def patience_with(work: Work) -> float:
+    """Seconds of silence that are no pause of this work: more than the patience, and than twice its longest pause."""
+    times = [update.event.t for update in work.updates]
+    pauses = (later - earlier for earlier, later in pairwise(times))
+    return max(2 * max(pauses, default=0.0), work.view.session.conversation.patience)
 
 
 def _is_a_command(work: Work) -> bool:

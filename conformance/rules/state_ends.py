@@ -6,7 +6,7 @@ from typing import Any
 from conformance.conversation import FINAL_STATUSES, STANDARD_STATES, State, Update, View, Work
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
-from conformance.rules.state import LONG_SILENCE, is_done, is_output, quiet_barrier
+from conformance.rules.state import is_done, is_output, patience_with, quiet_barrier
 
 KNOWN_CLIENT_CAPABILITIES = ("auth", "elicitation", "_meta")
 
@@ -64,7 +64,7 @@ def _begun_under(view: View, custom: State, following: State | None) -> Verdict:
 def _ended_under(view: View, custom: State, work: Work) -> Verdict:
     """Work whose last state is a custom one, and that has been over for long."""
     last = next((u for u in reversed(work.updates) if not view.is_replayed(u)), custom.update)
-    waited = view.connection.out_of_patience(last.event, patience=LONG_SILENCE)
+    waited = view.connection.out_of_patience(last.event, patience=patience_with(work))
     has_output = any(is_output(update) for update in work.updates)
     if waited is None or not has_output or view.connection.waits_for_client_at(waited.seq):
         return
