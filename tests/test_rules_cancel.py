@@ -499,6 +499,22 @@ class TestOnlyWhenCancelled:
         story.reply(first, messageId="u1").cancel().user("u1", "Hi").running().idle("cancelled")
         assert story.passes(ONLY)
 
+    def test_a_cancel_that_takes_effect_after_other_work(self) -> None:
+        story = Story(driven=False).begin()
+        first, second, third = story.prompt("One"), story.prompt("Two"), story.prompt("Three")
+        for number, prompt in enumerate((first, second, third), 1):
+            story.reply(prompt, messageId=f"u{number}").user(f"u{number}", f"{number}")
+        story.running().cancel().idle("end_turn").running().idle("end_turn").running().idle("cancelled")
+        assert story.passes(ONLY)
+
+    def test_a_cancel_does_not_reach_a_prompt_that_came_after_it(self) -> None:
+        story = Story(driven=False).begin()
+        first = story.prompt("One")
+        story.reply(first, messageId="u1").user("u1", "One").running().cancel().idle("cancelled")
+        second = story.prompt("Two")
+        story.reply(second, messageId="u2").user("u2", "Two").running().idle("cancelled")
+        assert story.fails(ONLY)
+
     def test_agent_initiated_work_that_crossed_the_cancel(self) -> None:
         assert Story(driven=False).begin().cancel().running().idle("cancelled").passes(ONLY)
 

@@ -401,6 +401,58 @@ class TestBadCursor:
         assert story.idle().reply(story.resume(replay={"type": "start", "_meta": {}})).silent(CURSOR)
 
 
+class TestWorkThatBeginsInTheWindow:
+    """A prompt may be accepted, and its work begin only while a resume is under way: then its output is live."""
+
+    def chat(self, story: Story, *, accepted: bool) -> Any:
+        """A turn whose first words come between a resume and its response; returns the id of the resume."""
+        second = story.prompt("And now?")
+        if accepted:
+            story.reply(second, messageId="u2").user("u2", "And now?")
+        resumed = story.resume(replay=True)
+        story.running()
+        if not accepted:
+            story.user("u2", "And now?")
+        story.user("u1", "Ping?").says("a2", "Well ").says("a2", "then.").idle("end_turn")
+        if not accepted:
+            story.reply(second, messageId="u2")
+        return resumed
+
+    @pytest.mark.parametrize("accepted", [True, False])
+    def test_its_output_is_no_replay_without_a_reset(self, accepted: bool) -> None:
+        story = lived()
+        story.idle().reply(self.chat(story, accepted=accepted))
+        assert failed(story) == set()
+        assert story.warns(RUNS) == []
+
+    def test_that_of_work_whose_prompt_waited_for_other_work(self) -> None:
+        story = lived()
+        first, second = story.prompt("One"), story.prompt("Two")
+        story.reply(first, messageId="u2").user("u2", "One").reply(second, messageId="u3").user("u3", "Two")
+        story.running().says("a2", "One.").idle("end_turn")
+        resumed = story.resume(replay=True)
+        story.running().says("a3", "Two.").idle("end_turn").reply(resumed)
+        assert failed(story) == set()
+        assert story.warns(RUNS) == []
+
+    def test_once_all_prompts_are_worked_off_it_is_of_the_past(self) -> None:
+        story = lived()
+        first, second = story.prompt("One"), story.prompt("Two")
+        story.reply(first, messageId="u2").user("u2", "One").reply(second, messageId="u3").user("u3", "Two")
+        story.running().says("a2", "One.").idle("end_turn").running().says("a3", "Two.").idle("end_turn").after(5)
+        resumed = story.resume(replay=True)
+        assert story.says("a9", "Three.").idle().reply(resumed).fails(AGENT_RESET)
+
+    def test_so_it_is_once_the_idle_session_was_quiet(self) -> None:
+        story = lived(driven=True)
+        first, second = story.prompt("One"), story.prompt("Two")
+        story.reply(first, messageId="u2").user("u2", "One").reply(second, messageId="u3").user("u3", "Two")
+        story.running().says("a2", "Both.").idle("end_turn").after(5)
+        story.control("window", kind="quiet", session="s", began=story.last.seq + 1, seconds=0.3)
+        resumed = story.resume(replay=True)
+        assert story.says("a9", "Three.").idle().reply(resumed).fails(AGENT_RESET)
+
+
 class TestRunsNothing:
     def toggled(self) -> Story:
         story = Story(driven=False).begin()

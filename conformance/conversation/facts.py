@@ -312,6 +312,11 @@ class Replay:
         return [*self.unanswered, *self.view.session.submissions_between(self.seq, self.until)]
 
     @property
+    def may_have_work(self) -> bool:
+        """Whether work may have run within the window: it was open, or a prompt was not worked off, or came then."""
+        return self.was_busy or bool(self.pending) or self.view.session.unfinished(self.seq) is not None
+
+    @property
     def states(self) -> Sequence[State]:
         """The states told within the window."""
         return self.view.states_between(self.seq, self.until)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from conformance.conversation.calls import Permission, Terminal, ToolCall
@@ -232,6 +234,46 @@ class Session:
         """Submissions whose insertion was told between two positions, in that order."""
         first = bisect_right(self._insertions, start, key=lambda s: s.inserted_at)
         return Span(self._insertions, first, bisect_left(self._insertions, end, key=lambda s: s.inserted_at))
+
+    @cached_property
+    def _worked_off(self) -> dict[Submission, float]:
+        """Where each submission was surely worked off at the latest: refused, its process gone, or one end of work
+        later for each one inserted before it, since work may be for one prompt only; infinity where that is not told.
+        A quiet window of the idle session settles all."""
+        done = {s: s.ceased_at for s in self.submissions}
+        quiet = [
+            (control.seq, began)
+            for control in self.conversation.controls
+            if control.name == "window"
+            and (control.control or {}).get("kind") == "quiet"
+            and (control.control or {}).get("session") == self.id
+            and isinstance(began := (control.control or {}).get("began"), int)
+        ]
+        for view in self.views:
+            steps = sorted([(s.inserted_at, 0, s) for s in self._insertions], key=lambda step: step[0])
+            waiting: deque[Submission] = deque()
+            ends = [(work.ended_at, work.ended_at, False) for work in view.works if work.ended is not None]
+            ends += [(seq, began, True) for seq, began in quiet if view.work_at(seq) is None]
+            at = 0
+            for seq, since, settles in sorted(ends):
+                while at < len(steps) and steps[at][0] < since:
+                    waiting.append(steps[at][2])
+                    at += 1
+                for _ in range(len(waiting) if settles else min(1, len(waiting))):
+                    submission = waiting.popleft()
+                    done[submission] = min(done[submission], seq)
+        return done
+
+    @cached_property
+    def _latest_worked_off(self) -> list[float]:
+        """For each submission, where it and all before it were worked off."""
+        return list(accumulate((self._worked_off[s] for s in self.submissions), max))
+
+    def unfinished(self, seq: float) -> Submission | None:
+        """The oldest submission sent before that position that may still have had its work before it then."""
+        at = bisect_left(self._latest_worked_off, seq)
+        found = self.submissions[at] if at < len(self.submissions) else None
+        return found if found is not None and found.seq < seq else None
 
     @cached_property
     def notices(self) -> list[Update]:

@@ -255,7 +255,8 @@ def listed_in_background(work: Work) -> set[str] | None:
     proof="no session/cancel, session/close or session/delete of that session on any connection since the prompt that "
     "began the work, no $/cancel_request, no permission that was not approved, no answered question, and no client "
     "that left",
-    never="a repeated idle snapshot that carries the last stop reason; a cancel between the prompt and its running; "
+    never="a repeated idle snapshot that carries the last stop reason; a cancel between a prompt and its running, "
+    "other work in between or not; "
     "work that something else of a client may have stopped (a prompt, a method of the agent's own): a warning",
 )
 def only_when_cancelled(work: Work) -> Verdict:
@@ -275,7 +276,8 @@ def stopped_by_nobody(work: Work) -> Finding | None:
         return None  # work that a resume found open: who knows what happened to it before
     before = work.previous.ended_at if work.previous is not None else -1.0
     submissions = session.inserted_between(before, ended.seq)
-    since = min((submission.seq for submission in submissions), default=before)
+    owed = session.unfinished(work.seq)
+    since = min((s.seq for s in (*submissions, *([owed] if owed is not None else []))), default=before)
     if session.stops_between(since, ended.seq) or any(
         is_stop(view.connection, session.id, since, ended.seq) for view in session.views
     ):

@@ -35,10 +35,12 @@ def goes_on_live(replay: Replay, message: Message) -> bool:
 
 
 def is_past(replay: Replay, message: Message) -> bool:
-    """Whether the window surely tells of the past by this message: it was known before, or no work was open that
-    could write it."""
+    """Whether the window surely tells of the past by this message: it was known before, or no work was open, or could
+    begin meanwhile, that writes it."""
     known = replay.view.session.known_since(message.kind, message.id) < replay.seq
-    return is_settled(replay, message.kind, message.id) if known else replay.snapshot == "idle"
+    if known:
+        return is_settled(replay, message.kind, message.id)
+    return replay.snapshot == "idle" and not replay.may_have_work
 
 
 @rule(
@@ -64,7 +66,7 @@ def reset_before_chunks(replay: Replay) -> Verdict:
     source="docs 'Resuming Sessions'",
     exercised="an agent chunk inside a replay window",
     proof="a chunk of that id in the window with no whole update before it in the window that sets its content",
-    never="the chunks of a message that work of the session is still writing",
+    never="the chunks of a message that work of the session is writing, or that a prompt not worked off may bring",
 )
 def reset_before_agent_chunks(replay: Replay) -> Verdict:
     yield from _resets(replay, "agent", "thought")

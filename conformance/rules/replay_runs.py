@@ -20,8 +20,8 @@ Part = tuple[Event, str]
     proof="the model is asked for the replayed prompt again; or work that no prompt began starts in the window of an "
     "idle session whose prompts were all worked off, with new output; or after it, with the output of earlier work "
     "again",
-    never="a title or summary request that quotes the prompt; work that was interrupted and goes on; an agent that "
-    "works unasked, or has background work: a warning",
+    never="a title or summary request that quotes the prompt; work that was interrupted and goes on, or that an "
+    "earlier prompt still owes; an agent that works unasked, or has background work: a warning",
 )
 def does_not_execute(replay: Replay) -> Verdict:
     told = [submission for submission in map(_submission_of(replay), replay.messages) if submission is not None]
@@ -29,7 +29,10 @@ def does_not_execute(replay: Replay) -> Verdict:
         return
     yield EXERCISED
     yield from _asked_again(replay, told)
+    owed = replay.view.session.unfinished(replay.seq)
     if replay.was_busy or any(s.seq < replay.closes for s in replay.pending):
+        return
+    if owed is not None and owed.request.connection.ended_at > replay.seq:
         return
     begun = replay.view.works_after(replay.seq)[:1]
     prompts = replay.view.session.submissions_after(replay.seq)[:1]
