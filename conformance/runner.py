@@ -9,16 +9,19 @@ import random
 import shutil
 import tempfile
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from conformance.history import Recorder, Redactor, read_transcript
+from conformance.history import History, Recorder, Redactor, controls, read_transcript
+from conformance.interrupts import interruptible
 from conformance.model import ScriptedModel
+from conformance.peers.family import end_the_living
 from conformance.profile import Profile, as_server
 from conformance.report import Report, ReportBuilder, RunEvent, RunStarted, ScenarioResult, ScenarioStarted, Target
 from conformance.resources import folder
@@ -102,8 +105,15 @@ def _of_rules(scenarios: list[Scenario], globs: Sequence[str]) -> list[Scenario]
 
 
 def run_blocking(profile: Profile, target: Target, options: Options, sink: Sink) -> Ran:
-    """`run` in an event loop of its own; Ctrl-C interrupts it in order."""
-    return asyncio.run(run(profile, target, options, sink))
+    """`run` in an event loop of its own; Ctrl-C, TERM and HUP interrupt it in order."""
+
+    async def interrupted() -> Ran:
+        task = asyncio.current_task()
+        assert task is not None
+        with interruptible(task):
+            return await run(profile, target, options, sink)
+
+    return asyncio.run(interrupted())
 
 
 async def run(profile: Profile, target: Target, options: Options, sink: Sink) -> Ran:
@@ -135,7 +145,9 @@ class _Run:
     async def ran(self) -> Ran:
         import os
 
-        self.redactor = Redactor(os.environ, (str(Path.home()),))
+        agent, model = self.profile.agent, self.profile.model
+        given = {**(model.env if model is not None else {}), **agent.env}
+        self.redactor = Redactor(os.environ, (str(Path.home()),), given=given)
         self.builder = ReportBuilder(self.started, _rules_of("agent"), redactor=self.redactor)
         began = time.monotonic()
         self.sink(self.builder.started)
@@ -144,22 +156,39 @@ class _Run:
             asyncio.create_task(self._work(waiting)) for _ in range(max(1, min(self.options.jobs, len(waiting))))
         ]
         was_interrupted = False
+        limit = self._limit()
         try:
-            await asyncio.gather(*workers)
+            _, running = await asyncio.wait(workers, timeout=limit)
+            if running:
+                end_the_living()
+                why = f"the run took longer than {limit:g} s and was stopped there; give it more with [limits] run"
+                await self._stop(workers, waiting, why)
         except asyncio.CancelledError:
             was_interrupted = True
-            left = len(waiting)
-            waiting.clear()
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-            self.builder.problem(f"interrupted: {left} of {len(self.scenarios)} scenarios were not started")
+            await self._stop(workers, waiting, "interrupted")
         finally:
             for worker in workers:
                 worker.cancel()
+        for worker in workers:
+            if not worker.cancelled() and (error := worker.exception()) is not None:
+                self.builder.problem(bug("the run", error))
         finished = self.builder.finish(time.monotonic() - began)
         self.sink(finished)
         return Ran(finished.report, was_interrupted)
+
+    def _limit(self) -> float:
+        """Seconds for the whole run; they grow with the patience, as all that is awaited does."""
+        limits, patience = self.profile.limits, self.options.patience
+        return limits.run * max(1.0, patience / limits.patience if patience is not None else 1.0)
+
+    async def _stop(self, workers: list[asyncio.Task[None]], waiting: deque[Scenario], why: str) -> None:
+        """Ends the scenarios that run; what they recorded is judged. The others are not started."""
+        left = len(waiting)
+        waiting.clear()
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        self.builder.problem(f"{why}: {left} of {len(self.scenarios)} scenarios were not started")
 
     async def _work(self, waiting: deque[Scenario]) -> None:
         while waiting:
@@ -208,14 +237,25 @@ class _Run:
                 await model.start()
             lives = Lives(profile, recorder, setting, model)
             played = await play(scenario, setting, recorder, lives, model)
+        except Exception as error:  # whatever it is, what was recorded is judged, and the other scenarios run
+            played = Played("broken", bug("the scenario", error))
         finally:
             if lives is not None:
                 await lives.end()
             if model is not None:
                 await model.stop()
             recorder.close()
-            judgement = judge(recorder.history, _rules_of("agent"))
-            self._report(scenario, played, judgement, path, time.monotonic() - began)
+            judgement = self._judged(scenario, recorder.history)
+            self._report(scenario, with_limits(played, recorder.history), judgement, path, time.monotonic() - began)
+            for flaw in recorder.history.flaws:
+                self.builder.problem(flaw)
+
+    def _judged(self, scenario: Scenario, history: History) -> Judgement | None:
+        try:
+            return judge(history, _rules_of("agent"))
+        except Exception as error:  # the recording is kept: a mended suite can `check` it
+            self.builder.problem(bug(f"judging {scenario.id}", error))
+            return None
 
     def _report(
         self, scenario: Scenario, played: Played, judgement: Judgement | None, path: Path | None, seconds: float
@@ -241,6 +281,32 @@ class _Run:
             capabilities=capabilities if isinstance(capabilities, dict) else None,
         )
         self.sink(finished)
+
+
+_ENDING: Final = ("max-output", "max-events", "max-values", "max-memory", "max-processes")
+
+
+def with_limits(played: Played, history: History) -> Played:
+    """The outcome with each limit that was reached told. An agent that a limit ended could not be tested to the end."""
+    reached: dict[str, Any] = {}
+    for event in history:
+        if event.name == controls.LIMIT and event.control is not None:
+            reached.setdefault(str(event.control.get("limit")), event.control.get("value"))
+    if not reached:
+        return played
+    ending = [name for name in reached if name in _ENDING]
+    told = "; ".join(
+        f"limit {name} of {value:,} reached: {'the agent was ended' if name in ending else 'what passed it was cut'}"
+        for name, value in reached.items()
+    )
+    status = "broken" if ending and played.status == "completed" else played.status
+    return replace(played, status=status, reason="; ".join(filter(None, (told, played.reason))))
+
+
+def bug(where: str, error: BaseException) -> str:
+    """The words for what is no one's fault but the suite's, with the end of its traceback."""
+    told = "".join(traceback.format_exception(error, limit=-6)).strip()
+    return f"{where} broke, which is a bug of this suite, please report it:\n{told}"
 
 
 def _model(profile: Profile, recorder: Recorder) -> ScriptedModel | None:

@@ -14,16 +14,33 @@ _AUTHORIZATION = re.compile(
 )
 _BEARER = re.compile(r"(?i)\b(bearer\s+)([A-Za-z0-9._~+/=-]{12,})")
 _MINIMUM = 8  # characters; shorter values would mask ordinary words
+_KEY_LENGTH = 12
+_KEY = re.compile(r"(sk-|gh[opsu]_|github_pat_|glpat-|xox[abprs]-|AKIA|AIza|eyJ)[A-Za-z0-9._/+=-]{12,}")
+_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s:@]*:([^/?#\s@]{4,})@", re.IGNORECASE)  # of a URL
+_LEAST_CUT = 6  # characters of a secret that a cut has left over
 
 
 class Redactor:
     """Knows which strings are secrets. `text` and `value` return their argument unchanged where there is none."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None, homes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        homes: tuple[str, ...] = (),
+        *,
+        given: Mapping[str, str] | None = None,
+    ) -> None:
+        """`given` is what a profile puts into the environment: placeholders mostly, so a value must look like a key."""
         secrets = {
-            value: f"[{name}]"
+            part: f"[{name}]"
             for name, value in (environment or {}).items()
-            if len(value) >= _MINIMUM and _SECRET_NAME.search(name) and not value.startswith(("/", "\\"))
+            if _is_secret(name, value)
+            for part in _parts(value)
+        }
+        secrets |= {
+            value: f"[{name}]"
+            for name, value in (given or {}).items()
+            if _is_secret(name, value) and len(value) >= _KEY_LENGTH and any(map(str.isdigit, value))
         }
         secrets.update({home: "~" for home in homes if len(home) > 3})
         self._replacements = secrets
@@ -32,11 +49,30 @@ class Redactor:
         )
 
     def text(self, text: str) -> str:
+        """`text` masked."""
         if self._pattern is not None:
             text = self._pattern.sub(lambda found: self._replacements[found.group()], text)
         if "uthorization" in text or "earer" in text or "AUTHORIZATION" in text or "BEARER" in text:
             text = _BEARER.sub(r"\1[masked]", _AUTHORIZATION.sub(r"\1[masked]", text))
         return text
+
+    def cut(self, text: str) -> str:
+        """`text` masked where it was cut out of something longer: also what is left of a secret at either end."""
+        masked = self.text(text)
+        for secret, name in self._replacements.items():
+            for size in range(min(len(secret), len(masked)), _LEAST_CUT - 1, -1):
+                if masked.endswith(secret[:size]):
+                    masked = masked[:-size] + name
+                    break
+            for size in range(min(len(secret), len(masked)), _LEAST_CUT - 1, -1):
+                if masked.startswith(secret[-size:]):
+                    masked = name + masked[size:]
+                    break
+        return masked
+
+    def data(self, data: bytes) -> bytes:
+        """Bytes that are no UTF-8, masked."""
+        return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def value(self, value: Any) -> Any:
         """The JSON value with every string, keys included, masked."""
@@ -52,3 +88,17 @@ class Redactor:
         if key.lower() in ("authorization", "proxy-authorization", "x-api-key", "api-key") and isinstance(item, str):
             return "[masked]"
         return self.value(item)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if len(value) < _MINIMUM or value.startswith(("/", "\\")):
+        return False
+    return bool(_SECRET_NAME.search(name) or _KEY.fullmatch(value) or _PASSWORD.match(value))
+
+
+def _parts(value: str) -> list[str]:
+    """What is masked of a secret: all of it, each longer line of a key of several lines, the password of a URL."""
+    if password := _PASSWORD.match(value):
+        return [password[1]]
+    lines = [line for line in value.splitlines() if len(line) >= 16] if "\n" in value else []
+    return [value, *lines]

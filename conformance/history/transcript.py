@@ -38,9 +38,10 @@ def line_of(event: Event, redactor: Redactor) -> dict[str, Any]:
         line["msg"] = redactor.value(envelope.message)
     else:
         try:
-            line["raw"] = redactor.text(envelope.raw.decode("utf-8"))
+            mask = redactor.cut if envelope.kind is Kind.TOO_LONG else redactor.text
+            line["raw"] = mask(envelope.raw.decode("utf-8"))
         except UnicodeDecodeError:
-            line["raw64"] = base64.b64encode(envelope.raw).decode("ascii")
+            line["raw64"] = base64.b64encode(redactor.data(envelope.raw)).decode("ascii")
         if envelope.kind is Kind.TOO_LONG:
             line["cut"] = envelope.length
         elif envelope.flaws and envelope.flaws[-1] == NO_NEWLINE:

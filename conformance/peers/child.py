@@ -197,6 +197,7 @@ async def spawn(
     except (OSError, ValueError) as error:
         raise _did_not_start(command, cwd, error) from None
     child.family = Family(transport.get_pid(), mark)
+    _bound_files(transport.get_pid(), limits.max_file)
     cast(asyncio.WriteTransport, transport.get_pipe_transport(_STDIN)).set_write_buffer_limits(high=limits.write_buffer)
     return child
 
@@ -211,6 +212,18 @@ async def watch(child: ChildProcess, tell: Callable[[str, int], None]) -> None:
             tell("max-memory", limits.max_memory)
         if limits.max_processes is not None and len(members) > limits.max_processes:
             tell("max-processes", limits.max_processes)
+
+
+def _bound_files(pid: int, size: int | None) -> None:
+    """Bounds each file that the process and its children write; from outside, since it is Linux alone that can."""
+    if size is None or sys.platform != "linux":
+        return
+    import resource
+
+    with contextlib.suppress(OSError, ValueError):
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        bound = size if most == resource.RLIM_INFINITY else min(size, most)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (bound, most))
 
 
 def _resolved(command: Sequence[str], env: Mapping[str, str], cwd: Path | str | None) -> list[str]:

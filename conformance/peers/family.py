@@ -213,9 +213,9 @@ def _from_ps() -> Iterator[_Process]:
 
 
 @atexit.register
-def _end_the_living() -> None:
-    """The last resort: an interpreter that ends in the middle of a run leaves no agent behind."""
-    for leader in _living:
+def end_the_living() -> None:
+    """Ends the groups of all agents at once; the last resort of an interpreter that ends in mid-run, too."""
+    for leader in tuple(_living):
         if not _IS_WINDOWS:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(leader, signal.SIGKILL)

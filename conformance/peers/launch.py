@@ -45,6 +45,7 @@ def limits_of(profile: Profile) -> Limits:
         max_values=limits.max_values,
         max_memory=limits.max_memory,
         max_processes=limits.max_processes,
+        max_file=limits.max_file,
         startup_timeout=profile.agent.startup_timeout,
         grace=limits.grace,
     )

@@ -22,6 +22,7 @@ class Limits:
     max_values: int = 2_000_000  # commas and brackets: 16 MiB of "[],[],..." take half a gigabyte once they are parsed
     max_memory: int | None = 4096 * MIB  # resident, of the process and all that it started
     max_processes: int | None = 256
+    max_file: int | None = 4096 * MIB  # that the agent writes; where the system can bound it
     stderr_tail: int = 64 * 1024
     startup_timeout: float = 60.0  # until a server listens, or the first answer comes: a first start may build caches
     grace: float = 5.0  # to exit in, after stdin is closed; real agents take up to two seconds when nothing else runs

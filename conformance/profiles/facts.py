@@ -76,6 +76,7 @@ class ProfileLimits:
     hold_window: float = 0.6  # that a held model is held, to see what the agent does meanwhile
     quiet_window: float = 0.25  # without an update, before a session counts as quiet
     scenario: float = 120.0
+    run: float = 3600.0
     grace: float = 5.0  # for the exit after stdin was closed
     max_line: int = 16 * 1024 * 1024
     max_output: int = 128 * 1024 * 1024
@@ -83,6 +84,7 @@ class ProfileLimits:
     max_values: int = 2_000_000
     max_memory: int | None = 4 * 1024 * 1024 * 1024
     max_processes: int | None = 256
+    max_file: int | None = 4 * 1024 * 1024 * 1024  # of one file that the agent writes, where the system can bound it
 
 
 @dataclass(frozen=True, slots=True)

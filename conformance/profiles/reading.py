@@ -275,6 +275,7 @@ _SECTIONS: Final[Mapping[str, _Check]] = {
             "hold-window": _seconds,
             "quiet-window": _seconds,
             "scenario": _seconds,
+            "run": _seconds,
             "grace": _seconds,
             "max-line": _size,
             "max-output": _size,
@@ -282,6 +283,7 @@ _SECTIONS: Final[Mapping[str, _Check]] = {
             "max-values": _count,
             "max-memory": _or_none(_size),
             "max-processes": _or_none(_count),
+            "max-file": _or_none(_size),
         }
     ),
     "expect": _texts,

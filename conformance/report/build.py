@@ -78,7 +78,7 @@ class ReportBuilder:
             result,
             title=clean(result.title),
             reason=clean_lines(self._redactor.text(result.reason), LONG),
-            stderr=clean_lines(self._redactor.text(result.stderr[-STDERR_TAIL:]), None),
+            stderr=clean_lines(self._redactor.cut(self._redactor.text(result.stderr)[-STDERR_TAIL:]), None),
             seconds=round(result.seconds, 3),
         )
         self._scenarios.append(result)

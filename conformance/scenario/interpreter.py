@@ -6,6 +6,7 @@ patience for an agent that hangs, a limit for the scenario.
 """
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -24,6 +25,7 @@ from conformance.scenario.verbs.requests import answer_held
 from conformance.scenario.verbs.windows import barrier, quiet_window
 
 _MOST_PATIENCE: Final = 4  # times the patience, for an agent that goes on and on
+_LEAST_FAREWELL: Final = 3.0  # seconds for what is owed after the last step, however little of the limit is left
 _LAST_SHARE: Final = 0.5  # of the quiet window, at the end of scenarios that do not ask for silence themselves
 
 
@@ -51,6 +53,7 @@ async def play(
     recorder.control("", controls.PROFILE, **setting.facts())
     stage = Stage(scenario, setting, recorder, connector, model)
     played = Played("completed")
+    deadline = asyncio.get_running_loop().time() + setting.limit
     try:
         try:
             async with asyncio.timeout(setting.limit):
@@ -67,7 +70,9 @@ async def play(
             played = Played("broken", stop.reason, unanswered=stop.unanswered)
         except Stop as stop:
             played = Played("completed", stop.reason)
-        await wind_up(stage, is_whole=played.status == "completed")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(_LEAST_FAREWELL, deadline - asyncio.get_running_loop().time())):
+                await wind_up(stage, is_whole=played.status == "completed")
     finally:
         await _end(stage)
         for effect in sorted(stage.effects):
@@ -146,4 +151,9 @@ async def _until_nothing_is_owed(stage: Stage, conn: str, patience: float) -> No
 async def _end(stage: Stage) -> None:
     """Ends every connection, the open ones in an orderly way, and waits until all is gone."""
     ending = [actor.client.cut() if actor.is_deaf else actor.client.close() for actor in stage.actors.values()]
-    await asyncio.shield(asyncio.gather(*ending, return_exceptions=True))
+    ended = asyncio.gather(*ending, return_exceptions=True)
+    try:
+        await asyncio.shield(ended)
+    except asyncio.CancelledError:  # interrupted: what is begun here ends soon, and belongs to the record
+        await ended
+        raise

@@ -306,7 +306,7 @@ class Stage:
     def last_words(self, actor: Actor) -> str:
         """The end of what the agent wrote to stderr, as a reason quotes it."""
         lines = [line.strip() for line in actor.client.connection.stderr_tail.splitlines() if line.strip()]
-        return f"; its stderr ends with: {' | '.join(lines[-3:])[:400]}" if lines else ""
+        return f"; its stderr ends with: {' | '.join(lines[-3:])}" if lines else ""  # cut once it is masked
 
     def exit_of(self, actor: Actor) -> str | None:
         """How the agent's process ended, in words; None while it lives or where there is none."""
