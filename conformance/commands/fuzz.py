@@ -71,6 +71,7 @@ def layers(context: click.Context, parameter: click.Parameter | None, values: tu
     callback=formats,
     help="html, junit, markdown, sarif, json; with commas.",
 )
+@click.option("--enough", type=click.IntRange(1), metavar="N", help="End early once N failures are found.")
 @click.option("--strict", is_flag=True, help="Should rules count too.")
 @verbosity
 @click.pass_context
@@ -85,6 +86,7 @@ def command(
     patience: float | None,
     folder: Path,
     names: tuple[str, ...],
+    enough: int | None,
     strict: bool,
     verbose: bool,
     quiet: bool,
@@ -113,6 +115,7 @@ def command(
         layers=chosen,
         patience=patience,
         strict=strict,
+        enough=enough,
         folder=folder,
     )
     console = Console(verbosity=int(verbose) - int(quiet))

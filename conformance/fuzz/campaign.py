@@ -51,8 +51,8 @@ _PACES: Final = 10  # of the slowest answer of late: a patience that suffices wh
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`budget` and `patience` in seconds; `patience` None for the profile's. `folder` holds the corpus, the failures
-    and the report; None to keep nothing."""
+    """`budget` and `patience` in seconds; `patience` None for the profile's. `enough` is how many failures end the
+    campaign early. `folder` holds the corpus, the failures and the report; None to keep nothing."""
 
     budget: float = 60.0
     seed: int = 0
@@ -60,6 +60,7 @@ class Options:
     layers: Sequence[str] = tuple(LAYERS)
     patience: float | None = None
     strict: bool = False
+    enough: int | None = None
     folder: Path | None = None
 
 
@@ -100,6 +101,7 @@ class Campaign:
         self._failure_numbers = itertools.count(1)
         self._false_starts = 0
         self._pace = 0.0
+        self._investigating = asyncio.Semaphore(max(1, options.jobs // 4))
 
     @property
     def patience(self) -> float:
@@ -113,7 +115,8 @@ class Campaign:
 
     @property
     def is_over(self) -> bool:
-        return bool(self.progress.problem) or self.progress.seconds >= self.options.budget
+        enough = self.options.enough is not None and len(self.progress.failures) >= self.options.enough
+        return enough or bool(self.progress.problem) or self.progress.seconds >= self.options.budget
 
     async def run(self) -> bool:
         """Whether it came to its end; false where it was interrupted."""
@@ -211,10 +214,15 @@ class Campaign:
 
     @property
     def investigation(self) -> Investigation:
-        brief = min(self.patience, 2 * self.brief)
+        brief = min(self.patience, max(_LEAST_PATIENCE, _PACES / 2 * self._pace))
         return Investigation(self.profile, self.rules, self.options.seed, self.patience, brief)
 
     async def _investigate(self, signature: Signature, steps: Steps, origin: str) -> None:
+        async with self._investigating:  # many processes at a time would change what races show
+            if not self.is_over or not self.progress.failures:
+                await self._look_into(signature, steps, origin)
+
+    async def _look_into(self, signature: Signature, steps: Steps, origin: str) -> None:
         found = await self.investigation.confirmed(signature, steps, next(self._failure_numbers), origin)
         if found is None:
             self.progress.unconfirmed[signature] = origin

@@ -100,7 +100,8 @@ def _prompt(draft: Draft) -> None:
     elif chance < 0.29:
         given["session-id"] = "no-such-session"
     elif chance < 0.33:
-        given["id"] = random.choice(["p", f"p-{random.randrange(1000)}", 10**9 + random.randrange(1000)])
+        fresh = random.randrange(10**6)
+        given["id"] = random.choice([f"p-{fresh}", 10**9 + fresh])
     elif chance < 0.36:
         given["text"] = random.choice(["/unknown command", "x" * 3_000, "é 😀 \u2028", "/status"])
     draft.asked.append(alias)
@@ -277,6 +278,7 @@ def repaired(steps: Steps) -> Steps:
     clients: set[str] = set()
     sessions: set[str] = set()
     asked: set[str] = set()
+    prompts: set[str] = set()
     open_: set[str] = set()
     kept: Steps = []
     for step in steps:
@@ -296,6 +298,10 @@ def repaired(steps: Steps) -> Steps:
                 continue
             if not set(_names(given, "in", "begun", "idle")) <= sessions or not set(_named(given)) <= asked:
                 continue
+            if "same-as" in given and given["same-as"] not in prompts:
+                continue  # only what the suite knows by a nonce can be told from its twin
+            if verb in ("prompt", "command") and "as" in given:
+                (prompts.add if verb == "prompt" else prompts.discard)(given["as"])
             if verb in ("disconnect", "cut"):
                 open_.discard(given["by"])
             elif verb == "restart":

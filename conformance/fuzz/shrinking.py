@@ -4,7 +4,9 @@ Knows sequences and a question, `shows`, which plays one on a fresh process. Wha
 ends: when nothing smaller shows the failure any more, or when the time is up.
 """
 
+import asyncio
 import copy
+import itertools
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,6 +18,7 @@ from conformance.fuzz.writing import Steps
 
 SECONDS: Final = 60.0
 Shows = Callable[[Steps], Awaitable[bool]]
+_SIDE_BY_SIDE: Final = 3
 _KEPT: Final = frozenset({"by", "in", "as", "of", "trigger", "method", "response", "message", "model-request"})
 _SIMPLER: Final[tuple[Any, ...]] = (None, {}, [], "", 0)
 
@@ -28,6 +31,7 @@ class Shrinking:
     seconds: float = SECONDS
     asked: dict[str, bool] = field(default_factory=dict)
     gave_up: bool = False
+    trail: list[Steps] = field(default_factory=list)  # each that was smaller than the one before it
     _deadline: float = 0.0
 
     async def smallest(self, steps: Steps) -> Steps:
@@ -47,27 +51,35 @@ class Shrinking:
         """Leaves out runs of steps, the longest first, from the end."""
         length = max(1, (len(best) - 1) // 2)
         while length:
-            place = len(best) - length
-            while place >= 1:
-                candidate = repaired(best[:place] + best[place + length :])
-                if await self._holds(candidate, best):
-                    best = candidate
-                    place = min(place, len(best) - length + 1)
-                place -= 1 if length == 1 else max(1, length // 2)
+            places = list(range(len(best) - length, 0, -max(1, length // 2)))
+            while places:
+                tried, places = places[:_SIDE_BY_SIDE], places[_SIDE_BY_SIDE:]
+                found = await self._first([repaired(best[:at] + best[at + length :]) for at in tried], best)
+                if found is not None:
+                    place, best = min(tried[found[0]], len(found[1]) - length), found[1]
+                    places = list(range(place, 0, -max(1, length // 2)))
             length //= 2
         return best
 
     async def _simpler(self, best: Steps, simpler: Callable[[Steps], Iterator[Steps]]) -> Steps:
-        found = True
-        while found and not self.gave_up:
-            found = False
-            for candidate in simpler(best):
-                if await self._holds(candidate, best):
-                    best, found = candidate, True
-                    break
-                if self.gave_up:
-                    break
+        waiting = simpler(best)
+        while tried := list(itertools.islice(waiting, _SIDE_BY_SIDE)):
+            found = await self._first(tried, best)
+            if found is not None:
+                best = found[1]
+                waiting = simpler(best)
+            if self.gave_up:
+                break
         return best
+
+    async def _first(self, candidates: list[Steps], best: Steps) -> tuple[int, Steps] | None:
+        """The first of the candidates, tried side by side, that still shows the failure, with its place."""
+        holds = await asyncio.gather(*(self._holds(candidate, best) for candidate in candidates))
+        if True not in holds:
+            return None
+        place = holds.index(True)
+        self.trail.append(candidates[place])
+        return place, candidates[place]
 
     async def _holds(self, candidate: Steps, best: Steps) -> bool:
         """Whether the candidate is smaller and still shows the failure."""

@@ -98,9 +98,9 @@ def _odd_envelope(random: Random) -> dict[str, Any]:
         case 1:
             return _send(json={key: value for key, value in asked.items() if key != "jsonrpc"})
         case 2 | 3:
-            identifier = random.choice(
-                [odd, "", "0", "x" * 1_000, -1, 0, 2**53 - 1, -(2**53) + 1, f"é-{random.random()}", "1", "null"]
-            )
+            fresh = random.randrange(10**9)
+            plain = ["x" * 1_000 + str(fresh), f"é {fresh}", f"0{fresh}", str(fresh), -fresh, 2**53 - 1 - fresh]
+            identifier = random.choice([odd, *plain, *plain])
             return _send(json={**asked, "id": identifier})
         case 4:
             return _send(json={**asked, "method": odd})

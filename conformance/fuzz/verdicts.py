@@ -15,11 +15,13 @@ from conformance.protocol.validation import extensions, params_problems
 from conformance.rules import RULES, Finding, Judgement, Kind, Rule, judge
 from conformance.rules.registry import EXERCISED, MUST, Verdict, violation
 from conformance.rules.wire_provoked import provoked_before
+from conformance.wire import request_key
 
 _CRASHES: Final = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"})
 _SAFE: Final = 2**53 - 1  # integers that every JSON reader keeps (RFC 8259)
 _ROUNDS_OF_GROWTH: Final = 6
 _NAMES: Final = re.compile(r"""(["'][^"']*["']|\b[0-9a-f]{8,}\b|-?\d+(\.\d+)?)""")
+_HANGS: Final = re.compile(r"^(?!session/prompt )[\w$/-]+ was never answered$")
 _ABOUT_IDS: Final = frozenset(
     {"wire.response-id", "wire.one-response", "wire.no-reply-to-notifications", "wire.extension-request-answered"}
 )
@@ -169,6 +171,8 @@ def decided(history: History, asked: Iterable[Rule]) -> Judgement:
 
 def findings(judgement: Judgement, history: History) -> Iterator[tuple[Signature, Finding]]:
     """The violations, those left out that an odd line of ours explains."""
+    if _uses_an_id_twice(history):
+        return  # nobody can tell which answer belongs to which
     has_odd_ids: bool | None = None
     for id, outcome in judgement.items():
         for finding in outcome.findings:
@@ -184,8 +188,8 @@ def findings(judgement: Judgement, history: History) -> Iterator[tuple[Signature
 
 
 def kind_of(message: str) -> str:
-    """A message without its names and numbers."""
-    return _NAMES.sub("#", message)[:160]
+    """A message without its names and numbers. Whichever request an agent that hangs fails to answer is the same."""
+    return _HANGS.sub("a request was never answered", _NAMES.sub("#", message))[:160]
 
 
 def _has_odd_ids(history: History) -> bool:
@@ -197,6 +201,23 @@ def _has_odd_ids(history: History) -> bool:
         and not is_plain(event.message["id"])
         for event in history
     )
+
+
+def _uses_an_id_twice(history: History) -> bool:
+    """Whether we sent a request under an id that was still pending: our mistake, whatever comes of it."""
+    pending: set[tuple[Any, ...]] = set()
+    for event in history:
+        message = event.message
+        if not isinstance(message, dict) or "id" not in message:
+            continue
+        key = (event.conn, *request_key(message["id"]))
+        if event.dir == "client" and "method" in message:
+            if key in pending:
+                return True
+            pending.add(key)
+        elif event.dir == "agent" and "method" not in message:
+            pending.discard(key)
+    return False
 
 
 def _is_echo(finding: Finding) -> bool:
