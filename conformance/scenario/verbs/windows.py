@@ -3,7 +3,7 @@ was held)."""
 
 from conformance.history import Event, controls
 from conformance.scenario import sight
-from conformance.scenario.actors import Actor, Chat
+from conformance.scenario.actors import Actor
 from conformance.scenario.shapes import Name
 from conformance.scenario.stage import BARRIER, Stage
 from conformance.scenario.table import Given, condition
@@ -27,8 +27,8 @@ async def quiet_window(
     """Waits until no update came for the quiet window (or a share of it), then for the barrier; records the window.
     Whether all that came about.
 
-    `session` limits it to the updates of one session; a window of all is recorded for each session of the
-    connection.
+    `session` limits it to the updates of one session; else nothing at all may come, and the window is recorded for
+    each session of the connection, or for none.
     """
     window, began = stage.quiet_seconds(actor, share), stage.now
     is_quiet = False
@@ -45,30 +45,31 @@ async def quiet_window(
             break
     if actor.client.connection.ended.is_set() or not await barrier(stage, actor, seconds=seconds):
         return False
-    for each in [session] if session is not None else stage.sessions_of(actor.conn):
-        if is_quiet:
+    if is_quiet:
+        sessions: list[str | None] = [session] if session is not None else [*stage.sessions_of(actor.conn)] or [None]
+        for each in sessions:
             stage.record(actor.conn, controls.WINDOW, kind="quiet", session=each, began=began, seconds=round(window, 3))
     return is_quiet
 
 
 def _disturbs(event: Event, conn: str, session: str | None) -> bool:
+    if session is None:
+        return event.conn == conn and event.dir == "agent"
     found = sight.update(event) if event.conn == conn else None
-    return found is not None and session in (None, found[0])
-
-
-def _chats(stage: Stage, aliases: tuple[str, ...]) -> list[Chat]:
-    return [stage.chat(alias) for alias in aliases]
+    return found is not None and found[0] == session
 
 
 @condition(
     "quiet",
-    "No update of the session for the quiet window, then an answered request: whatever the agent owed, it has written",
-    Name("session", many=True),
+    "No update of the session (or nothing at all on the connection) for the quiet window, then an answered request: "
+    "whatever the agent owed, it has written",
+    Name("session", many=True, also="connection"),
 )
 async def quiet(stage: Stage, given: Given, seconds: float) -> Met | Missed:
-    for chat in _chats(stage, given["quiet"]):
-        actor = actor_of(stage, given, chat)
-        await quiet_window(stage, actor, chat.id, seconds=seconds)
+    for name in given["quiet"]:
+        chat = stage.chat(name) if name in stage.chats or name not in stage.actors else None
+        actor = actor_of(stage, given, chat) if chat is not None else stage.actor(name)
+        await quiet_window(stage, actor, chat.id if chat is not None else None, seconds=seconds)
         if actor.client.connection.ended.is_set():
             return Missed(ENDED, False, actor.conn)
     return Met()
