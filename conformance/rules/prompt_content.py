@@ -195,7 +195,8 @@ def unsupported_block_rejected(submission: Submission) -> Verdict:
 )
 def advertised_block_accepted(submission: Submission) -> Verdict:
     connection = submission.request.connection
-    advertised = [kind for kind in block_types(submission) if kind in ADVERTISED_BY and is_supported(connection, kind)]
+    kinds = [kind for kind in block_types(submission) if isinstance(kind, str)]
+    advertised = [kind for kind in kinds if kind in ADVERTISED_BY and is_supported(connection, kind)]
     if not advertised or submission.response is None:
         return
     if submission.request.succeeded:

@@ -20,7 +20,7 @@ def is_supported(connection: Connection, block_type: Any) -> bool | None:
     recorded: nobody can tell."""
     if block_type in BASELINE:
         return True
-    if block_type in ADVERTISED_BY:
+    if isinstance(block_type, str) and block_type in ADVERTISED_BY:
         if connection.initialized is None:
             return None
         return connection.advertises(f"session.prompt.{ADVERTISED_BY[block_type]}")
