@@ -136,7 +136,10 @@ class ChildProcess(asyncio.SubprocessProtocol):
 
     async def sweep(self) -> int:
         """The leader has ended: gives the rest some grace, then ends it; returns how many of its group that were."""
-        members = await self.family.wait_until_empty(self.limits.terminate_grace)
+        grace, short = self.limits.grace, self.limits.terminate_grace
+        members = await self.family.wait_until_empty(short)
+        if any(member.in_group for member in members):  # these are the agent's own: it has as long as the agent had
+            members = await self.family.wait_until_empty(max(0.0, grace - short))
         if members:
             await self.family.kill_all()
         self.family.forget()
