@@ -25,7 +25,7 @@ class Limits:
     max_file: int | None = 4096 * MIB  # that the agent writes; where the system can bound it
     stderr_tail: int = 64 * 1024
     startup_timeout: float = 60.0  # until a server listens, or the first answer comes: a first start may build caches
-    grace: float = 5.0  # to exit in, after stdin is closed, and for the agent's children to follow; some take four seconds
+    grace: float = 5.0  # to exit in, after stdin is closed, and for its children to follow; some agents take four
     terminate_grace: float = 2.0  # after the signal to terminate
     write_patience: float = 30.0  # how long an agent may leave its input unread
     write_buffer: int = 4 * MIB  # of input that it has not read; more makes senders wait
