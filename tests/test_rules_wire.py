@@ -427,6 +427,14 @@ class TestNonsense:
         assert foreign().client(b"{broken").silent("wire.parse-error")
         assert foreign().silent("wire.parse-error")
 
+    def test_silence_to_bytes_that_a_lenient_decoder_takes_for_a_notification(self) -> None:
+        rule = "wire.parse-error"
+        story = foreign().client(b'{"jsonrpc": "2.0", "method": "\xff\xfe"}').barrier()
+        assert story.fails(rule) == []
+        assert story.warns(rule) == ["a line that is not JSON was met with silence"]
+        assert foreign().client(b'{"jsonrpc": "2.0", "id": 7, "method": "\xff\xfe"}').barrier().fails(rule)
+        assert foreign().client(b'{"jsonrpc": "2.0", "method": "\xff\xfe').barrier().fails(rule)
+
     def test_arrays(self) -> None:
         rule = "wire.array-is-answered"
         batch = [{"jsonrpc": "2.0", "id": 9, "method": "session/list"}, {"jsonrpc": "2.0", "method": "_vendor/hint"}]

@@ -10,7 +10,7 @@ from conformance.history import Event
 from conformance.protocol.methods import CLIENT_METHODS, UNSTABLE_METHODS
 from conformance.protocol.validation import params_problems
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
-from conformance.wire import Kind, request_key
+from conformance.wire import Kind, read_envelope, request_key
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -151,12 +151,21 @@ def unknown_notification_ignored(connection: Connection) -> Verdict:
     source="docs 'Transports'",
     exercised="a malformed line, then a request",
     proof="silence, another answer, or the next request unanswered",
+    never="silence to bytes that are not UTF-8 and, read with replacement characters, are a notification: a warning",
 )
 def parse_error(connection: Connection) -> Verdict:
     for event in connection.client_events:
         if event.envelope is None or event.envelope.kind not in UNREADABLE:
             continue
         yield from _answer_owed(connection, event, (PARSE_ERROR,), "a line that is not JSON")
+
+
+def is_lenient_notification(event: Event) -> bool:
+    """Whether a line that is not UTF-8 is a notification to a decoder that puts replacement characters in."""
+    envelope = event.envelope
+    if envelope is None or envelope.kind is not Kind.NOT_UTF8 or envelope.raw is None:
+        return False
+    return read_envelope(envelope.raw.decode("utf-8", "replace").encode()).kind is Kind.NOTIFICATION
 
 
 def _answer_owed(connection: Connection, event: Event, codes: tuple[int, ...], what: str) -> Verdict:
@@ -177,7 +186,8 @@ def _answer_owed(connection: Connection, event: Event, codes: tuple[int, ...], w
                 (answer, "its answer"),
             )
     elif settled is not None:
-        yield violation(
+        say = warning if is_lenient_notification(event) else violation
+        yield say(
             f"{what} was met with silence", (event, what), (settled, "a later request is answered, the line never is")
         )
 
