@@ -124,4 +124,3 @@ class Investigation:
         judgement = decided(ran.history, self.rules)
         found = next((f for own, f in findings(judgement, ran.history) if own == signature), None)
         return Shown(ran, judgement, found) if found is not None else None
-

@@ -1,0 +1,103 @@
+"""Shrinking makes a sequence smaller, keeps what shows the failure, and ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from conformance.fuzz.shrinking import Shrinking
+from conformance.fuzz.writing import Steps, scenario_of
+
+LONG: Steps = [
+    {"connect": "ada"},
+    {"new-session": {"by": "ada", "as": "s1"}},
+    {"prompt": {"by": "ada", "in": "s1", "as": "p1", "text": "Hello", "after": 40}},
+    {"list": {"by": "ada", "pages": 1}},
+    {"cancel": {"by": "ada", "in": "s1", "after": 25}},
+    {
+        "request": {
+            "by": "ada",
+            "method": "session/list",
+            "params": {"cursor": None, "cwd": "/a", "_meta": {"a": [1, 2]}},
+        }
+    },
+    {"resume": {"by": "ada", "in": "s1", "replay": "start"}},
+    {"cancel": {"by": "ada", "in": "s1"}},
+    {"list": {"by": "ada", "pages": 1}},
+]
+
+
+def verbs(steps: Steps) -> list[str]:
+    return [verb for step in steps for verb in step]
+
+
+def shrunk(shows: Callable[[Steps], bool], steps: Steps = LONG, seconds: float = 30) -> tuple[Steps, Shrinking]:
+    async def ask(candidate: Steps) -> bool:
+        return shows(candidate)
+
+    shrinking = Shrinking(ask, seconds)
+    return asyncio.run(shrinking.smallest(steps)), shrinking
+
+
+def test_steps_that_do_not_matter_go() -> None:
+    smallest, shrinking = shrunk(lambda steps: verbs(steps).count("cancel") >= 2)
+    assert verbs(smallest) == ["connect", "new-session", "cancel", "cancel"]
+    assert not shrinking.gave_up
+
+
+def test_params_and_then_delays_are_made_simple() -> None:
+    def shows(steps: Steps) -> bool:
+        return any(
+            "request" in s and "cursor" in (s["request"].get("params") or {}) for s in steps
+        ) and "prompt" in verbs(steps)
+
+    smallest, _ = shrunk(shows)
+    assert verbs(smallest) == ["connect", "new-session", "prompt", "request"]
+    assert smallest[3]["request"]["params"] == {"cursor": None}
+    assert smallest[2]["prompt"] == {"by": "ada", "in": "s1", "as": "p1"}
+
+
+def test_a_delay_that_matters_stays() -> None:
+    smallest, _ = shrunk(lambda steps: any(s.get("cancel", {}).get("after", 0) > 1 for s in steps))
+    assert smallest[-1]["cancel"]["after"] > 1
+
+
+def test_every_candidate_is_a_scenario() -> None:
+    def shows(steps: Steps) -> bool:
+        scenario_of(steps, "fuzz/candidate") if "text" not in str(steps) else None
+        return "resume" in verbs(steps)
+
+    smallest, _ = shrunk(shows)
+    assert verbs(smallest) == ["connect", "new-session", "resume"]
+
+
+def test_no_candidate_is_tried_twice() -> None:
+    asked: list[str] = []
+
+    def shows(steps: Steps) -> bool:
+        asked.append(str(steps))
+        return "cancel" in verbs(steps)
+
+    shrunk(shows)
+    assert len(asked) == len(set(asked))
+
+
+def test_it_gives_up_when_time_is_up() -> None:
+    smallest, shrinking = shrunk(lambda steps: True, seconds=0)
+    assert smallest == LONG
+    assert shrinking.gave_up
+
+
+def test_nothing_smaller_leaves_it_as_it_is() -> None:
+    smallest, shrinking = shrunk(lambda steps: False)
+    assert smallest == LONG
+    assert not shrinking.gave_up
+    assert shrinking.trail == []
+
+
+def test_deep_values_shrink_too() -> None:
+    deep: Any = {"a": [{"b": {"keep": "x" * 100}}, 1, 2], "c": {"d": 1}}
+    steps: Steps = [{"connect": "ada"}, {"request": {"by": "ada", "method": "_x/y", "params": deep}}]
+    smallest, _ = shrunk(lambda candidate: "keep" in str(candidate), steps)
+    assert len(str(smallest)) < 110
