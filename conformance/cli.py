@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, str]] = {
 }
 
 USAGE: Final = 2
+INCOMPLETE: Final = 3  # never 1: what broke here proves nothing about the peer
 INTERRUPTED: Final = 130
 READER_LEFT: Final = 141  # as a shell reports SIGPIPE
 
@@ -99,9 +100,12 @@ def status_of(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         from conformance.commands.errors import told
 
-        if (message := told(error)) is None:
-            raise
-        return _say(message, USAGE)
+        if (message := told(error)) is not None:
+            return _say(message, USAGE)
+        import traceback
+
+        traceback.print_exc()
+        return _say("this is a bug of the suite, please report it with the lines above", INCOMPLETE)
     return result if isinstance(result, int) else 0
 
 

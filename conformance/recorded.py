@@ -23,7 +23,8 @@ from conformance.report import (
     ScenarioStarted,
     Target,
 )
-from conformance.rules import RULES, Rule, judge
+from conformance.report.problems import bug
+from conformance.rules import RULES, Judgement, Rule, judge
 
 Sink = Callable[[RunEvent], None]
 
@@ -56,7 +57,7 @@ def check(
         history = read_transcript(path)
         sink(ScenarioStarted(_name(path), _title(history)))
         at = time.monotonic()
-        judgement = judge(history, chosen)
+        judgement = _judged(history, chosen, builder)
         result = ScenarioResult(
             id=_name(path),
             title=_title(history),
@@ -70,6 +71,14 @@ def check(
     finished = builder.finish(time.monotonic() - began)
     sink(finished)
     return finished.report
+
+
+def _judged(history: History, rules: Iterable[Rule], builder: ReportBuilder) -> Judgement | None:
+    try:
+        return judge(history, rules)
+    except Exception as error:  # a bug of ours costs this recording, not the others
+        builder.problem(bug("judging a recording", error))
+        return None
 
 
 def matching(globs: Iterable[str]) -> list[Rule]:

@@ -404,7 +404,7 @@ def test_a_missing_transcript_is_told_in_the_page(tmp_path: Path) -> None:
 
 def test_every_view_is_a_format_and_is_written_to_the_folder(tmp_path: Path) -> None:
     assert set(known_formats()) == {"html", "json", "junit", "markdown", "ndjson", "sarif"}
-    written = write_views(hostile_report(tmp_path), tmp_path, known_formats())
+    written = write_views(hostile_report(tmp_path), tmp_path, known_formats()).paths
     assert sorted(path.name for path in written) == [
         "junit.xml",
         "report.html",

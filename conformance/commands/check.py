@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from conformance.commands.options import exit_status, fan_out, formats, verbosity, write_views
+from conformance.commands.options import Reporters, exit_status, formats, verbosity, with_failures, write_views
 
 if TYPE_CHECKING:
     from conformance.rules import Rule
@@ -53,15 +53,18 @@ def command(
     if names and folder is None and not as_json:
         raise click.UsageError(f"--format {formats_} needs --report DIR to write to", context)
     console = Console(verbosity=int(verbose) - int(quiet))
+    reporters = Reporters([] if as_json else [console])
     report = check(
         _files(transcripts, context),
-        fan_out([] if as_json else [console]),
+        reporters,
         party=party,
         rules=chosen_rules(rules, context),
         folder=folder,
     )
     if folder is not None:
-        write_views(report, folder, names)
+        report = write_views(report, folder, names, reporters.failures).report
+    else:
+        report = with_failures(report, reporters.failures)
     if as_json:
         import json
 

@@ -1,6 +1,8 @@
 """What several commands share: where a report goes, its formats, and what exit status it means."""
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,28 +60,86 @@ def exit_status(report: "Report", *, strict: bool = False) -> int:
     return CONFORMANT
 
 
-def write_views(report: "Report", folder: Path, names: Iterable[str]) -> list[Path]:
-    """Writes report.json and the chosen views of it; returns the paths. Raises OSError."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The files that were written, and the report with all that `failures` tell: what could not be written, or broke."""
+
+    paths: tuple[Path, ...]
+    report: "Report"
+    failures: tuple[str, ...] = ()
+
+
+def write_views(report: "Report", folder: Path, names: Iterable[str], failures: Sequence[str] = ()) -> Written:
+    """Writes report.json and the chosen views of it. What fails costs nothing but itself.
+
+    `failures` are problems of the report that it does not know of yet. A view that breaks, and a file that cannot be
+    written, are told on stderr and become problems of the report, which is then written once more.
+    """
+    from conformance.report.problems import with_problems
+
+    wanted = [name for name in names if name not in ("json", "ndjson")]
+    told = list(failures)
+    paths, new = _write_all(with_problems(report, told), folder, wanted)
+    if new:
+        told += new
+        paths, _ = _write_all(with_problems(report, told), folder, wanted)
+    return Written(tuple(paths), with_failures(report, told), tuple(told))
+
+
+def with_failures(report: "Report", failures: Sequence[str]) -> "Report":
+    """The report with failures of reporters among its problems; they are told on stderr too."""
+    from conformance.report.problems import with_problems
+
+    for failure in failures:
+        _say(failure)
+    return with_problems(report, failures)
+
+
+def _write_all(report: "Report", folder: Path, names: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """What was written, report.json first, and what failed."""
     from importlib import import_module
 
-    from conformance.report.codec import write_report
+    from conformance.report.codec import FILE, write_report, write_text
+    from conformance.report.problems import bug
 
-    written = [write_report(report, folder)]
-    for name in names:
-        if name in ("json", "ndjson"):
-            continue
-        view = import_module(f"conformance.report.views.{name}")
-        path = folder / view.FILE
-        path.write_text(view.render(report, folder), encoding="utf-8", newline="\n")
-        written.append(path)
-    return written
+    paths: list[Path] = []
+    failures: list[str] = []
+    for name in ("json", *names):
+        path = folder / FILE
+        try:
+            if name == "json":
+                write_report(report, folder)
+            else:
+                view = import_module(f"conformance.report.views.{name}")
+                path = folder / view.FILE
+                write_text(path, view.render(report, folder))
+            paths.append(path)
+        except OSError as error:
+            failures.append(f"{path} could not be written: {error.strerror or error}")
+        except Exception as error:  # a view's own bug must not cost the others
+            failures.append(bug(f"the {name} report", error))
+    return paths, failures
 
 
-def fan_out(sinks: "Sequence[Callable[[RunEvent], None]]") -> "Callable[[RunEvent], None]":
-    """One sink that hands each event to all."""
+class Reporters:
+    """One sink that hands each event to all. One that breaks gets no more of them, and is told in `failures`."""
 
-    def sink(event: "RunEvent") -> None:
-        for each in sinks:
-            each(event)
+    def __init__(self, sinks: "Sequence[Callable[[RunEvent], None]]") -> None:
+        self._sinks = list(sinks)
+        self.failures: list[str] = []
 
-    return sink
+    def __call__(self, event: "RunEvent") -> None:
+        for sink in tuple(self._sinks):
+            try:
+                sink(event)
+            except Exception as error:  # a reporter's own bug must not cost the run
+                from conformance.report.problems import bug
+
+                self._sinks.remove(sink)
+                self.failures.append(bug(f"the reporter {type(sink).__name__}", error))
+
+
+def _say(message: str) -> None:
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    text = f"acp-conformance: {message}\n".encode(encoding, "backslashreplace").decode(encoding)
+    print(text, end="", file=sys.stderr, flush=True)

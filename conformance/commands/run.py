@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from conformance.commands.options import FOLDER, exit_status, fan_out, formats, verbosity, write_views
+from conformance.commands.options import FOLDER, Reporters, exit_status, formats, verbosity, write_views
 
 if TYPE_CHECKING:
     from conformance.profile import Profile
@@ -108,18 +108,18 @@ def command(
         from conformance.report.stream import FILE, StreamWriter
 
         sinks.append(StreamWriter(folder / FILE))
-    judged = Judged(known, where, fan_out(sinks))
+    reporters = Reporters(sinks)
+    judged = Judged(known, where, reporters)
     try:
         ran = runner.run_blocking(tested, target, options, judged)
     finally:
         console.close()
-    report = judged.report or ran.report
-    written = write_views(report, folder, names)
+    written = write_views(judged.report or ran.report, folder, names, reporters.failures)
     if not quiet:
         from conformance.report.layout import Span, pad
 
-        console.print((Span(pad(path.suffix[1:], 8), "dim"), Span(str(path))) for path in written[1:])
-    return INTERRUPTED if ran.was_interrupted else exit_status(report, strict=strict)
+        console.print((Span(pad(path.suffix[1:], 8), "dim"), Span(str(path))) for path in written.paths[1:])
+    return INTERRUPTED if ran.was_interrupted else exit_status(written.report, strict=strict)
 
 
 class Judged:

@@ -30,10 +30,19 @@ T = TypeVar("T")
 def write_report(report: Report, folder: Path) -> Path:
     """Writes `folder`/report.json in one move, so that a reader never sees half of it. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    path, unfinished = folder / FILE, folder / (FILE + ".part")
-    unfinished.write_text(json.dumps(to_json(report), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    unfinished.replace(path)
-    return path
+    write_text(folder / FILE, json.dumps(to_json(report), ensure_ascii=False, indent=1) + "\n")
+    return folder / FILE
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file in one move: where that fails, what was there before is there still. Raises OSError."""
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def read_report(path: Path) -> Report:
