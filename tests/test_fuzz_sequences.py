@@ -31,15 +31,16 @@ LAYERS = {
 RICH = World(triggers=("local-command", "permission"), shares=True, blocks=("text", "image", "resource"))
 POOR = World(has_model=False, can_restart=False, is_process=False, deletes=False)
 
+texts = st.text(st.characters(exclude_categories=("Cs",)))
 json_values = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(min_value=-(10**40), max_value=10**40)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=("Cs",))),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=("Cs",))), inner, max_size=4),
+    | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @given(json_values)

@@ -1,0 +1,251 @@
+"""Campaigns against the reference agent and its faulty kin: what is found, what is not, and what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from conformance.cli import status_of
+from conformance.fuzz.campaign import LAYERS, Campaign, Options
+from conformance.fuzz.findings import Failure, load
+from conformance.fuzz.investigating import Investigation
+from conformance.fuzz.live import CLIENT, Live
+from conformance.fuzz.playing import Ran, on_fresh, on_live
+from conformance.fuzz.situations import triples
+from conformance.fuzz.verdicts import Signature, decided, findings, rules
+from conformance.fuzz.world import world_of
+from conformance.fuzz.writing import Steps, scenario_of
+from conformance.history import read_transcript
+from conformance.profile import Profile, load_profile
+from conformance.resources import folder
+from conformance.scenario.loader import load as load_scenario
+
+sys.path.insert(0, str(folder("fixtures") / "agents"))
+from fuzz_faults import FAULTS
+
+PATIENCE = 10.0
+
+
+def reference(*arguments: str) -> Profile:
+    return of_agent("reference.py", *arguments)
+
+
+def faulty(slug: str) -> Profile:
+    return of_agent("fuzz_faults", slug)
+
+
+def of_agent(program: str, *arguments: str) -> Profile:
+    """The profile of the reference agent, for one of its kin."""
+    profile = load_profile("reference")
+    command = profile.agent.command or ()
+    own = (command[0], str(folder("fixtures") / "agents" / program), *arguments, *command[2:])
+    return dataclasses.replace(profile, agent=dataclasses.replace(profile.agent, command=own))
+
+
+def violations(ran: Ran) -> list[str]:
+    judgement = decided(ran.history, rules(strict=False))
+    assert [outcome.broken for outcome in judgement.values() if outcome.broken] == []
+    return [str(signature) for signature, _ in findings(judgement, ran.history)]
+
+
+def played(profile: Profile, sequences: list[Steps]) -> list[Ran]:
+    """One after the other on one live process, which is replaced where a sequence ends it."""
+
+    async def play() -> list[Ran]:
+        live = await Live.begin(profile, seed=1, patience=PATIENCE)
+        runs = []
+        try:
+            for number, steps in enumerate(sequences):
+                if live.is_spent:
+                    await live.end()
+                    live = await Live.begin(profile, seed=1, patience=PATIENCE)
+                scenario = scenario_of(steps, f"fuzz/{number}")
+                runs.append(await on_live(live, scenario, patience=PATIENCE, quiet_window=0.03))
+        finally:
+            await live.end()
+        return runs
+
+    return asyncio.run(play())
+
+
+PROMPT: Steps = [
+    {"connect": "ada"},
+    {"new-session": {"by": "ada", "as": "s1"}},
+    {"prompt": {"by": "ada", "in": "s1", "as": "p1"}},
+]
+
+
+class TestLive:
+    def test_each_sequence_has_a_history_of_its_own(self) -> None:
+        first, second = played(reference(), [PROMPT, PROMPT])
+        for ran in (first, second):
+            events = ran.history.events
+            assert [event.name for event in events[:2]] == ["profile", "started"]
+            assert events[2].message["method"] == "initialize"
+            assert [event.seq for event in events] == list(range(len(events)))
+            assert {event.conn for event in events if event.dir == "agent"} == {CLIENT}
+            assert violations(ran) == []
+        told = [{e.message["params"]["sessionId"] for e in ran.history if updates(e)} for ran in (first, second)]
+        assert [len(sessions) for sessions in told] == [1, 1]
+        assert not told[0] & told[1]
+
+    def test_a_step_whose_situation_does_not_arise_is_passed_over(self) -> None:
+        never = {"require": {"request": "session/request_permission", "in": "s1", "patience": 0.001}}
+        (ran,) = played(reference(), [[*PROMPT, never, {"cancel": {"by": "ada", "in": "s1"}}]])
+        assert ran.unmet == {3}
+        assert any(e.message.get("method") == "session/cancel" for e in ran.history if e.dir == "client")
+
+    def test_a_restart_ends_the_live_process_and_not_the_campaign(self) -> None:
+        restart: Steps = [*PROMPT, {"restart": {"by": "ada", "how": "cut"}}, {"resume": {"by": "ada", "in": "s1"}}]
+        runs = played(reference(), [restart, PROMPT])
+        assert [violations(ran) for ran in runs] == [[], []]
+        assert "ada#2" in {event.conn for event in runs[0].history}
+
+    def test_coverage_tells_what_each_step_met(self) -> None:
+        (ran,) = played(reference(), [[*PROMPT, {"close": {"by": "ada", "in": "s1"}}]])
+        found = triples(ran.history, ran.marks)
+        assert [step for _, step, _ in found] == ["new-session", "prompt", "close", "end"]
+        assert found[0][2].startswith("available_commands_update + new ok") or found[0][2] == "new ok"
+        assert "prompt ok" in found[1][2]
+        assert "close ok" in found[2][2]
+
+
+def updates(event: object) -> bool:
+    message = getattr(event, "message", None)
+    return isinstance(message, dict) and message.get("method") == "session/update"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_reference_agent_gives_no_finding(layer: str) -> None:
+    profile = reference()
+    sequences = [LAYERS[layer](Random(f"test/{number}"), world()) for number in range(8)]
+    for ran in played(profile, sequences):
+        assert violations(ran) == []
+
+
+def world():  # type: ignore[no-untyped-def]
+    from conformance.scenario.lives import setting_of
+
+    capabilities = {"session": {"prompt": {"image": {}, "embeddedContext": {}}, "delete": {}}}
+    return world_of(setting_of(reference(), workdir=Path.cwd(), seed=1), capabilities)
+
+
+def investigated(profile: Profile, signature: Signature, steps: Steps) -> Failure | None:
+    investigation = Investigation(profile, rules(strict=False), 1, PATIENCE, PATIENCE, seconds=30)
+    found = asyncio.run(investigation.confirmed(signature, steps, 1, "a test"))
+    return found[0] if found is not None else None
+
+
+CRASH = Signature("fuzz.no-crash", "the agent was ended by SIGABRT by itself")
+DEEP = {"send": {"by": "ada", "text": "[" * 200}}
+
+
+def test_a_failure_is_confirmed_and_shrunk() -> None:
+    failure = investigated(faulty("shallow"), CRASH, [*PROMPT, DEEP, {"cancel": {"by": "ada", "in": "s1"}}])
+    assert failure is not None
+    assert failure.how_often == "10 of 10"
+    assert [verb for step in failure.steps for verb in step] == ["connect", "send"]
+    assert len(failure.steps[1]["send"]["text"]) < 200
+
+
+def test_what_no_fresh_process_shows_is_no_failure() -> None:
+    assert investigated(reference(), CRASH, [*PROMPT[:1], DEEP]) is None
+
+
+def test_a_campaign_keeps_what_it_found_and_goes_on(tmp_path: Path) -> None:
+    report = tmp_path / "fuzz"
+    agent = " ".join(faulty("shallow").agent.command or ())
+    arguments = ["fuzz", "--profile", str(profile_of(agent, tmp_path)), "--layer", "bytes", "--jobs", "2"]
+    arguments += [
+        "--budget",
+        "60s",
+        "--seed",
+        "3",
+        "--enough",
+        "1",
+        "--patience",
+        str(PATIENCE),
+        "--report",
+        str(report),
+    ]
+    assert status_of([*arguments, "-q"]) == 1
+    told = json.loads((report / "report.json").read_text())
+    (failed,) = [rule for rule in told["rules"] if rule["status"] == "fail"]
+    assert failed["id"] == "fuzz.no-crash"
+    assert failed["findings"][0]["events"]
+    assert failed["findings"][0]["rerun"].endswith(f"--scenario {report / 'fuzz-001.yaml'} --seed 3")
+    scenario = load_scenario(report / "fuzz-001.yaml")
+    assert [step.verb for step in scenario.steps][-1] == "send"
+    history = read_transcript(report / "transcripts" / "fuzz-001.ndjson")
+    ran = asyncio.run(on_fresh(faulty("shallow"), scenario, seed=3, patience=PATIENCE))
+    assert violations(Ran(history)) == violations(ran) != []
+    # the next campaign looks at it first, and tells it again under its number
+    assert [failure.number for failure in load(report)] == [1]
+    assert status_of([*arguments, "-q"]) == 1
+    assert [failure.number for failure in load(report)] == [1]
+
+
+def profile_of(agent: str, folder_of: Path) -> Path:
+    path = folder_of / "acp-conformance.toml"
+    words = json.dumps(agent.split())
+    path.write_text(f"[agent]\ncommand = {words}\n", encoding="utf-8")
+    return path
+
+
+def test_a_campaign_that_is_stopped_ends_in_order(tmp_path: Path) -> None:
+    async def stopped() -> tuple[bool, Campaign]:
+        enough = asyncio.Event()
+
+        def told(campaign: Campaign) -> None:
+            if sum(campaign.progress.sequences.values()) >= 3:
+                enough.set()
+
+        options = Options(budget=600, seed=1, jobs=2, patience=PATIENCE, folder=tmp_path)
+        campaign = Campaign(reference(), options, told)
+        running = asyncio.create_task(campaign.run())
+        await enough.wait()
+        running.cancel()
+        return await running, campaign
+
+    is_whole, campaign = asyncio.run(stopped())
+    assert not is_whole
+    assert (tmp_path / "corpus.ndjson").is_file()
+    assert sum(campaign.progress.sequences.values()) >= 3
+
+
+def test_an_agent_that_does_not_start_is_told(tmp_path: Path) -> None:
+    options = Options(budget=30, jobs=1, patience=PATIENCE)
+    campaign = Campaign(of_agent("no-such-program.py"), options, lambda campaign: None)
+    assert asyncio.run(campaign.run())
+    assert "exited" in campaign.progress.problem
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--budget", "soon"], "is no time; write 60s, 10m or 1h"),
+        (["--layer", "byts"], 'no layer "byts"; did you mean "bytes"?'),
+        (["--profile", "no-such"], "unknown profile"),
+    ],
+)
+def test_wrong_options_are_told(arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["fuzz", *arguments]) == 2
+    assert message in capfd.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slug", FAULTS)
+def test_every_seeded_fault_is_found(slug: str) -> None:
+    """In a minute of looking; how long the shrinking takes depends on the machine."""
+    options = Options(budget=120, seed=1, jobs=4, patience=PATIENCE, enough=1)
+    campaign = Campaign(faulty(slug), options, lambda campaign: None)
+    asyncio.run(campaign.run())
+    found = [failure for failure in campaign.progress.failures if failure.signature.rule in FAULTS[slug].rules]
+    assert found, [str(failure.signature) for failure in campaign.progress.failures]
+    assert found[0].gave_up or len(found[0].steps) <= 6
