@@ -100,8 +100,10 @@ class Submission:
     def own_report(self) -> Update | None:
         """The first live update that reports this submission on the submitter's own connection: lines of different
         connections say nothing about each other's order."""
-        found = self.reports or [update for message in self.marked for update in message.live]
-        return min((u for u in found if u.view is self.view), key=lambda update: update.seq, default=None)
+        if self.reports:
+            return next((update for update in self.reports if update.view is self.view), None)
+        found = [update for message in self.marked for update in message.live if update.view is self.view]
+        return min(found, key=lambda update: update.seq, default=None)
 
     @property
     def is_local_command(self) -> bool:
