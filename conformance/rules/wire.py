@@ -19,6 +19,7 @@ OWNED: Final = {
     ("session/prompt", "result"): ("messageId",),
     ("initialize", "result"): ("info", "capabilities", "authMethods", "protocolVersion"),
     ("session/request_permission", "params"): ("options",),
+    ("$/cancel_request", "params"): ("requestId",),
 }
 """Places whose shape a rule of its own is about: (method, part) -> the first steps of their paths."""
 

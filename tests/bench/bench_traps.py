@@ -132,7 +132,7 @@ def idle_over_and_over(traffic: Traffic, count: int) -> None:
 
 @trap
 def running_over_and_over(traffic: Traffic, count: int) -> None:
-    for number in range(count):
+    for _ in range(count):
         traffic.state("running", background=[])
         traffic.update("tool_call_update", toolCallId="c", title="Look", status="in_progress")
         traffic.state("idle", stopReason="end_turn", background=[])
