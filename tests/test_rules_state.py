@@ -407,6 +407,14 @@ class TestBackgroundListIsComplete:
     def test_a_tool_call_goes_on(self) -> None:
         assert tool(self.ended(), "completed").fails(self.rule) == ["the tool call 'c' goes on and was not listed"]
 
+    def test_a_tool_call_of_earlier_work_goes_on(self) -> None:
+        story = self.ended(CALL).running(background=[CALL]).idle("end_turn", background=[])
+        assert tool(story, "completed").fails(self.rule) == ["the tool call 'c' goes on and was not listed"]
+
+    def test_a_forgotten_tool_call_of_earlier_work_is_closed(self) -> None:
+        story = self.ended(CALL).running(background=[CALL]).idle("end_turn", background=[])
+        assert tool(story, "failed").fails(self.rule) == []
+
     def test_a_tool_call_stays(self) -> None:
         assert self.ended().after(2).barrier().fails(self.rule) == [
             "the tool call 'c' is left in progress and was not listed"

@@ -301,7 +301,7 @@ def background_list_is_complete(work: Work) -> Verdict:
             what, began = goes_on
             yield violation(
                 f"{what} goes on and was not listed",
-                (began, "begins in the work"),
+                (began, "it begins"),
                 (ended.event, "the list of all that runs on does not have it"),
                 (update.event, "and it goes on"),
             )
@@ -334,18 +334,18 @@ def _next_beginning(view: View, seq: float) -> float:
 def _goes_on_unlisted(
     update: Update, work: Work, known: dict[tuple[str, str], Any], *, has_terminals: bool
 ) -> tuple[str, Event] | None:
-    """What an update after the idle shows to go on though it began in the work and is not listed, with the event of
-    its beginning. A tool call may be listed as the terminal that is its process."""
+    """What an update after the idle shows to go on though it began before it and is not listed, with the event of its
+    beginning. A tool call may be listed as the terminal that is its process; one of earlier work that is only closed as
+    failed or cancelled may have been forgotten."""
     view, ended_at = work.view, work.ended_at
     if update.kind.startswith("tool_call") and not has_terminals:
         call = view.tool_calls.get(str(update.body.get("toolCallId")))
-        if call is None or not call.steps or not work.holds(call.first.update.seq) or ("tool_call", call.id) in known:
+        if call is None or not call.steps or ("tool_call", call.id) in known or call.first.update.seq > ended_at:
             return None
-        return (
-            None
-            if call.status_at(ended_at) in FINAL_STATUSES
-            else (f"the tool call {call.id!r}", call.first.update.event)
-        )
+        is_forgotten = not work.holds(call.first.update.seq) and update.body.get("status") in ("failed", "cancelled")
+        if call.first.update.replay is not None or is_forgotten or call.status_at(ended_at) in FINAL_STATUSES:
+            return None
+        return f"the tool call {call.id!r}", call.first.update.event
     if update.kind.startswith("terminal"):
         terminal = view.terminals.get(str(update.body.get("terminalId")))
         if terminal is None or not work.holds(terminal.updates[0].seq) or ("terminal", terminal.id) in known:
