@@ -20,11 +20,12 @@ from conformance.fuzz.corpus import Corpus, changed
 from conformance.fuzz.findings import Failure
 from conformance.fuzz.investigating import Investigation, Shown
 from conformance.fuzz.live import Live
+from conformance.fuzz.memory import resident
 from conformance.fuzz.moves import sequence_layer
 from conformance.fuzz.playing import Ran, on_live
 from conformance.fuzz.situations import triples
 from conformance.fuzz.traffic import bytes_layer, envelope_layer, params_layer
-from conformance.fuzz.verdicts import Signature, decided, findings, rules
+from conformance.fuzz.verdicts import MEMORY, Signature, decided, findings, rules
 from conformance.fuzz.world import World, world_of
 from conformance.fuzz.writing import NotWritable, Steps, scenario_of
 from conformance.peers import AgentDidNotStart
@@ -179,7 +180,9 @@ class Campaign:
         quiet = max(0.04, 2 * live.pace) if random.random() < _QUIET else None
         ran = await on_live(live, scenario, patience=self.brief, quiet_window=quiet)
         self._pace = min(live.pace, self.patience)
-        await self._judge(layer, steps, ran, f"{layer} layer, seed {self.options.seed}, sequence {number}")
+        origin = f"{layer} layer, seed {self.options.seed}, sequence {number}"
+        await self._judge(layer, steps, ran, origin)
+        await self._weigh(live, _met(steps, ran), origin)
 
     def _made(self, random: Random) -> tuple[str, Steps]:
         assert self.world is not None
@@ -205,6 +208,15 @@ class Campaign:
                 progress.investigated.add(signature)
                 await self._investigate(signature, _met(steps, ran), origin)
         self._told(self)
+
+    async def _weigh(self, live: Live, steps: Steps, origin: str) -> None:
+        """Where a process has grown a lot, the sequence with which it grew most is looked into."""
+        if live.is_spent:
+            return
+        growth = live.grown(resident(live), steps, origin)
+        if growth is not None and self._is_new(MEMORY):
+            self.progress.investigated.add(MEMORY)
+            await self._investigate(MEMORY, *growth)
 
     def _is_new(self, signature: Signature) -> bool:
         same_rule = sum(own.rule == signature.rule for own in self.progress.investigated)

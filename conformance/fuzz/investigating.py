@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from conformance.fuzz.findings import REPEATS, Failure, needs_of
+from conformance.fuzz.memory import rounds
 from conformance.fuzz.playing import Ran, on_fresh
 from conformance.fuzz.shrinking import SECONDS, Shrinking
-from conformance.fuzz.verdicts import Signature, decided, findings
+from conformance.fuzz.verdicts import MEMORY, Signature, decided, findings
 from conformance.fuzz.writing import NotWritable, Steps, scenario_of
 from conformance.profile import Profile
 from conformance.rules import Finding, Judgement, Rule
@@ -120,7 +121,10 @@ class Investigation:
             scenario = scenario_of(steps, id, needs=needs_of(steps))
         except (ScenarioError, NotWritable):
             return None
-        ran = await on_fresh(self.profile, scenario, seed=self.seed, patience=patience, path=path)
+        if signature == MEMORY:
+            ran = await rounds(self.profile, scenario, seed=self.seed, patience=patience)
+        else:
+            ran = await on_fresh(self.profile, scenario, seed=self.seed, patience=patience, path=path)
         judgement = decided(ran.history, self.rules)
         found = next((f for own, f in findings(judgement, ran.history) if own == signature), None)
         return Shown(ran, judgement, found) if found is not None else None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.fuzz.writing import Steps
 from conformance.history import Event, Recorder, controls
 from conformance.history.events import Direction
 from conformance.model import ScriptedModel
@@ -27,6 +28,8 @@ CLIENT: Final = "ada"
 """The name of the connection that is lent."""
 
 _FADING: Final = 0.8  # of the slowest answer, from one sequence to the next
+_WARM: Final = 10  # sequences until caches are filled
+_FAR_MORE: Final = 48 * 1024 * 1024  # bytes
 _NOT_OURS: Final = -1  # the seq of an event that belongs to no running sequence
 _START: Final = Scenario("start", Path("start"), "Start", "", (), (), ())
 
@@ -115,6 +118,8 @@ class Live:
         self._profile = profile
         self._lent: Lent | None = None
         self._connection: Connection | None = None
+        self._least = self._held = 0  # bytes
+        self._most: tuple[int, Steps, str] = (0, [], "")
         self.greeting: Greeting
 
     @classmethod
@@ -175,6 +180,17 @@ class Live:
         self.relay.past |= past
         self.served += 1
         self._give_back()
+
+    def grown(self, bytes_: int, steps: Steps, origin: str) -> tuple[Steps, str] | None:
+        """Takes note of what the process holds after `steps`. Once it holds far more than after its first sequences:
+        those with which it grew most, and where they came from."""
+        if self.served <= _WARM:
+            self._least = self._held = bytes_
+            return None
+        if bytes_ - self._held > self._most[0]:
+            self._most = (bytes_ - self._held, steps, origin)
+        self._held = bytes_
+        return self._most[1:] if bytes_ - self._least > _FAR_MORE and self._most[1] else None
 
     async def end(self) -> Recorder:
         """Ends the process in an orderly way, its model and its folder. Returns what was recorded of that."""

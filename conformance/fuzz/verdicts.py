@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from conformance.conversation import Connection, Request
-from conformance.history import Event, History
+from conformance.history import Event, History, controls
 from conformance.protocol.validation import extensions, params_problems
 from conformance.rules import RULES, Finding, Judgement, Kind, Rule, judge
 from conformance.rules.registry import EXERCISED, MUST, Verdict, violation
@@ -30,6 +30,9 @@ _ABOUT_IDS: Final = frozenset(
 _ABOUT_SHAPES: Final = frozenset({"wire.valid-shape", "wire.no-unknown-root-fields", "wire.open-enum-values"})
 
 
+GROWTH: Final = "the memory of the agent grows with every round of the same steps"
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
     """What makes two findings the same."""
@@ -39,6 +42,9 @@ class Signature:
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.reaction}"
+
+
+MEMORY: Final = Signature("fuzz.bounded", GROWTH)
 
 
 def _no_crash(connection: Connection) -> Verdict:
@@ -115,7 +121,7 @@ def _no_leftover(connection: Connection) -> Verdict:
 
 
 def _bounded(connection: Connection) -> Verdict:
-    grown = [control for control in connection.controls if control.name == "memory"]
+    grown = [control for control in connection.controls if control.name == controls.MEMORY]
     for control in connection.controls:
         if control.name == "limit":
             limit, value = ((control.control or {}).get(key) for key in ("limit", "value"))
@@ -125,7 +131,7 @@ def _bounded(connection: Connection) -> Verdict:
         yield EXERCISED
     if len(grown) >= _ROUNDS_OF_GROWTH:
         yield violation(
-            "the agent's memory grows with every round",
+            GROWTH,
             (grown[0], "after the first round"),
             (grown[-1], "after the last one, nothing of the earlier ones being open any more"),
         )

@@ -29,6 +29,8 @@ LEFTOVER: Final = "leftover"
 """Processes of its group were alive after it had exited: count."""
 LIMIT: Final = "limit"
 """A limit of the suite was reached: limit (name), value; what came after it was cut."""
+MEMORY: Final = "memory"
+"""What the agent's process holds after one more round of the same steps: bytes (resident), round (from 1)."""
 
 # -- what a scenario did
 SUBMITS: Final = "submits"

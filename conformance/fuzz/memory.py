@@ -1,0 +1,65 @@
+"""Memory that grows with every round of the same steps, nothing of the earlier rounds being open any more.
+
+Looks at the resident memory of the agent's process where the system tells it (Linux). An agent may keep what it was
+sent: growth counts only beyond a multiple of the bytes that were exchanged.
+"""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from conformance.fuzz.live import CLIENT, Live
+from conformance.fuzz.playing import Ran, on_live
+from conformance.history import History, controls
+from conformance.history.events import Event
+from conformance.peers import ProcessConnection
+from conformance.profile import Profile
+from conformance.scenario.model import Scenario
+
+MIB: Final = 1024 * 1024
+ROUNDS: Final = 9
+_SETTLING: Final = 3  # rounds in which caches fill
+_LEAST: Final = MIB  # a round
+_KEPT: Final = 8  # times the bytes of a round, for an agent that keeps all of it
+
+
+def resident(live: Live) -> int:
+    """Bytes; 0 where that is not known."""
+    connection = live.connection
+    if not isinstance(connection, ProcessConnection):
+        return 0
+    try:
+        pages = Path(f"/proc/{connection.process.family.leader}/statm").read_text(encoding="ascii").split()[1]
+    except (OSError, IndexError):
+        return 0
+    import resource
+
+    return int(pages) * resource.getpagesize()
+
+
+async def rounds(profile: Profile, scenario: Scenario, *, seed: int, patience: float) -> Ran:
+    """Plays the same steps again and again on one fresh process. The history is that of the last round; where memory
+    grew with each, it ends with what was held after them."""
+    live = await Live.begin(profile, seed=seed, patience=patience)
+    held: list[int] = []
+    ran = Ran(History())
+    try:
+        for _ in range(ROUNDS):
+            ran = await on_live(live, scenario, patience=patience, quiet_window=0.05)
+            if live.is_spent:
+                return ran
+            held.append(resident(live))
+    finally:
+        await live.end()
+    least = _LEAST + _KEPT * _exchanged(ran.history)
+    counted = held[_SETTLING - 1 :]
+    if all(after - before >= least for before, after in pairwise(counted)):
+        for number, bytes_ in enumerate(counted, _SETTLING):
+            control = {"event": controls.MEMORY, "bytes": bytes_, "round": number}
+            seq = len(ran.history.events)
+            ran.history.events.append(Event(seq, ran.history.events[-1].t, CLIENT, "control", None, control))
+    return ran
+
+
+def _exchanged(history: History) -> int:
+    return sum(event.envelope.length for event in history if event.envelope is not None)
