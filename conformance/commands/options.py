@@ -62,7 +62,7 @@ def exit_status(report: "Report", *, strict: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The files that were written, and the report with all that `failures` tell: what could not be written, or broke."""
+    """The files that were written, and the report with what `failures` tell: what could not be written, or broke."""
 
     paths: tuple[Path, ...]
     report: "Report"

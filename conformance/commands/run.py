@@ -96,6 +96,7 @@ def command(
         raise click.UsageError("--agent and --url are two targets; name one", context)
     tested, target, arguments = chosen_target(agent, url, profile)
     from conformance import runner
+    from conformance.peers.family import adopt_orphans, end_orphans
     from conformance.report.console import Console
 
     options = runner.Options(scenarios, rules, jobs, seed, patience, folder, arguments)
@@ -110,10 +111,12 @@ def command(
         sinks.append(StreamWriter(folder / FILE))
     reporters = Reporters(sinks)
     judged = Judged(known, where, reporters)
+    adopt_orphans()
     try:
         ran = runner.run_blocking(tested, target, options, judged)
     finally:
         console.close()
+        end_orphans()
     written = write_views(judged.report or ran.report, folder, names, reporters.failures)
     if not quiet:
         from conformance.report.layout import Span, pad

@@ -13,7 +13,7 @@ from conformance.conversation.shapes import Shape, shapes
 from conformance.conversation.span import Span
 from conformance.history import Event
 from conformance.protocol.methods import CLIENT_METHODS, PROTOCOL_METHODS, UNSTABLE_METHODS
-from conformance.wire import Kind, request_key
+from conformance.wire import Kind, encode, request_key
 
 if TYPE_CHECKING:
     from conformance.conversation.sessions import View
@@ -347,6 +347,8 @@ def look(identifier: Any) -> str:
     """What a person takes an id for: 1, 1.0 and "1" look alike."""
     if isinstance(identifier, float) and identifier.is_integer():
         return str(int(identifier))
+    if isinstance(identifier, int) and not isinstance(identifier, bool):
+        return encode(identifier).decode().strip()
     return str(identifier).strip()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from conformance.history import Event
 from conformance.protocol.validation import Extensions, Problem, extensions, params_problems, result_problems
@@ -31,6 +31,10 @@ class Shape:
     extensions: Extensions
 
 
+MOST_EXPLAINED: Final = 1_000
+"""Params of one side that are wrong and say why: each costs a hundred times what a right one does."""
+
+
 def shapes(side: Side, own: list[Request], notifications: list[Event], answered: list[Request]) -> list[Shape]:
     """What departs, in order, in the params that `side` sent (its `own` requests and `notifications`) and in the
     results that it gave (the other side's requests that it `answered`). Lines that are all right are left out."""
@@ -41,8 +45,10 @@ def shapes(side: Side, own: list[Request], notifications: list[Event], answered:
 def _params(side: Side, own: list[Request], notifications: list[Event]) -> Iterator[Shape]:
     calls = [(request.event, request.method, request.params) for request in own]
     calls += [(event, str(event.message.get("method")), event.message.get("params")) for event in notifications]
+    wrong = 0
     for event, method, params in calls:
-        problems = params_problems(method, params, side)
+        problems = params_problems(method, params, side) if wrong < MOST_EXPLAINED else []
+        wrong += bool(problems)
         beyond = extensions(method, params, "params", side)
         if problems or beyond.unknown_fields or beyond.custom_values:
             yield Shape(event, method, "params", params, problems, beyond)

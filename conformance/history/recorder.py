@@ -7,11 +7,11 @@ that is full or gone never stops a run: the history in memory goes on and says w
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from conformance.history.events import Direction, Event, History
 from conformance.history.redaction import Redactor
-from conformance.history.transcript import line_of
+from conformance.history.transcript import text_of
 from conformance.wire import Envelope, encode, read_envelope
 
 
@@ -34,14 +34,14 @@ class Recorder:
         self._clock = clock
         self._began = clock()
         self._listeners: list[Callable[[Event], None]] = []
-        self._file: TextIO | None = None
+        self._file: BinaryIO | None = None
         if path is not None:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = path.open("w", encoding="utf-8", newline="\n", errors="backslashreplace")
+                self._file = path.open("wb", buffering=0)
             except OSError as error:
                 self._lose(error)
-        self._write(self.history.header)
+        self._write(encode(self.history.header))
 
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Calls `listener` with every event from now on, after it was written."""
@@ -77,23 +77,18 @@ class Recorder:
         event = Event(len(self.history.events), round(self.now(), 6), conn, direction, envelope, control)
         self.history.events.append(event)
         if self._file is not None:
-            self._write(line_of(event, self._redactor))
+            self._write(text_of(event, self._redactor))
         for listener in tuple(self._listeners):
             listener(event)
         return event
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def _write(self, line: bytes) -> None:
         if self._file is None:
             return
-        import json
-
         try:
-            try:
-                text = json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
-            except (ValueError, RecursionError):
-                text = encode(line).decode()  # an integer of thousands of digits
-            self._file.write(text)
-            self._file.flush()
+            rest = memoryview(line)
+            while rest:
+                rest = rest[self._file.write(rest) :]
         except OSError as error:
             self._lose(error)
 

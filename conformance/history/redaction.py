@@ -4,6 +4,7 @@ headers.
 Works on text and on parsed JSON alike; the masked form names the variable, so a reader knows what stood there.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,8 @@ _MINIMUM = 8  # characters; shorter values would mask ordinary words
 _KEY_LENGTH = 12
 _KEY = re.compile(r"(sk-|gh[opsu]_|github_pat_|glpat-|xox[abprs]-|AKIA|AIza|eyJ)[A-Za-z0-9._/+=-]{12,}")
 _PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s:@]*:([^/?#\s@]{4,})@", re.IGNORECASE)  # of a URL
+_MASKED_FIELDS = ("authorization", "proxy-authorization", "x-api-key", "api-key")
+_HEADERS = (b"uthorization", b"UTHORIZATION", b"earer", b"BEARER", b"pi-key", b"pi-Key", b"PI-KEY")
 _LEAST_CUT = 6  # characters of a secret that a cut has left over
 
 
@@ -44,9 +47,15 @@ class Redactor:
         }
         secrets.update({home: "~" for home in homes if len(home) > 3})
         self._replacements = secrets
+        written = {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets}
+        self._needles = (*_HEADERS, *(text.encode("utf-8", "replace") for text in written))
         self._pattern = (
             re.compile("|".join(re.escape(s) for s in sorted(secrets, key=len, reverse=True))) if secrets else None
         )
+
+    def is_clean(self, data: bytes) -> bool:
+        """Whether nothing in a JSON text can be a secret. Quick, and at times too careful."""
+        return not any(needle in data for needle in self._needles)
 
     def text(self, text: str) -> str:
         """`text` masked."""
@@ -78,16 +87,19 @@ class Redactor:
         """The JSON value with every string, keys included, masked."""
         if isinstance(value, str):
             return self.text(value)
+        # A frame a level, no more: what an agent sends may be nested as deeply as the wire lets it.
         if isinstance(value, list):
-            return [self.value(item) for item in value]
+            masked_list = []
+            for item in value:
+                masked_list.append(self.value(item))
+            return masked_list
         if isinstance(value, dict):
-            return {self.text(key): self._field(key, item) for key, item in value.items()}
+            masked = {}
+            for key, item in value.items():
+                is_header = isinstance(item, str) and key.lower() in _MASKED_FIELDS
+                masked[self.text(key)] = "[masked]" if is_header else self.value(item)
+            return masked
         return value
-
-    def _field(self, key: str, item: Any) -> Any:
-        if key.lower() in ("authorization", "proxy-authorization", "x-api-key", "api-key") and isinstance(item, str):
-            return "[masked]"
-        return self.value(item)
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from conformance.history.events import Direction, Event, History
 from conformance.history.redaction import Redactor
-from conformance.wire import Envelope, Kind, envelope_of, read_envelope
+from conformance.wire import Envelope, Kind, encode, envelope_of, read_envelope
 from conformance.wire.json_text import parse
 
 DEFAULT_CONNECTION = "client"
@@ -28,14 +28,26 @@ class TranscriptError(Exception):
     """The file is no transcript. Says what is wrong, where (path:line), and what to do."""
 
 
+def text_of(event: Event, redactor: Redactor) -> bytes:
+    """The line itself, secrets masked: what `line_of` gives, at the cost of one writing where nothing is masked."""
+    envelope = event.envelope
+    if envelope is not None and envelope.raw is not None:
+        return encode(line_of(event, redactor))
+    line = {"seq": event.seq, "t": event.t, "conn": event.conn, "dir": event.dir, "msg": _said(event)}
+    data = encode(line)
+    return data if redactor.is_clean(data) else encode(line | {"msg": redactor.value(line["msg"])})
+
+
+def _said(event: Event) -> Any:
+    return event.envelope.message if event.envelope is not None else dict(event.control or {})
+
+
 def line_of(event: Event, redactor: Redactor) -> dict[str, Any]:
     """The JSON line that stands for `event`, secrets masked."""
     line: dict[str, Any] = {"seq": event.seq, "t": event.t, "conn": event.conn, "dir": event.dir}
     envelope = event.envelope
-    if envelope is None:
-        line["msg"] = redactor.value(dict(event.control or {}))
-    elif envelope.raw is None:
-        line["msg"] = redactor.value(envelope.message)
+    if envelope is None or envelope.raw is None:
+        line["msg"] = redactor.value(_said(event))
     else:
         try:
             mask = redactor.cut if envelope.kind is Kind.TOO_LONG else redactor.text

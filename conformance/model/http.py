@@ -12,7 +12,10 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 
 MAX_HEAD: Final = 64 * 1024
-MAX_BODY: Final = 32 * 1024 * 1024
+MAX_BODY: Final = 16 * 1024 * 1024
+MAX_BODIES: Final = 64 * 1024 * 1024
+"""Bytes of bodies that all connections of one server hold at a time."""
+MAX_VALUES: Final = 500_000  # commas and brackets: what a body of "[],[],..." takes is forty times its size
 
 
 class BadRequest(Exception):
@@ -39,11 +42,20 @@ class Request:
     is_old: bool  # HTTP/1.0, which knows no chunks
 
 
+class Budget:
+    """What the connections of one server may hold between them."""
+
+    def __init__(self, size: int = MAX_BODIES) -> None:
+        self.left = size
+
+
 class HttpConnection:
     """One client. `gone` is set as soon as it has closed its side."""
 
-    def __init__(self, reader: asyncio.StreamReader, gone: asyncio.Event) -> None:
+    def __init__(self, reader: asyncio.StreamReader, gone: asyncio.Event, budget: Budget | None = None) -> None:
         self.gone = gone
+        self._budget = budget or Budget()
+        self._held = 0
         self._reader = reader
         self._writer: asyncio.StreamWriter = cast(asyncio.StreamWriter, None)  # set once the connection is made
         self._request: Request | None = None
@@ -54,6 +66,7 @@ class HttpConnection:
 
     async def request(self) -> Request | None:
         """The next request; None when the client leaves instead. Raises BadRequest."""
+        self._give_back()
         try:
             head = await self._reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -76,6 +89,9 @@ class HttpConnection:
             body = decoded(await self._body(headers), headers.get("content-encoding", ""))
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
+        self._take(len(body) - self._held)
+        if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_VALUES:
+            raise BadRequest(413, f"the body holds more than {MAX_VALUES} values")
         is_old = words[2] == "HTTP/1.0"
         wishes = headers.get("connection", "").lower()
         keeps_alive = "close" not in wishes and (not is_old or "keep-alive" in wishes)
@@ -115,7 +131,19 @@ class HttpConnection:
         self._writer.close()
 
     def close(self) -> None:
+        self._give_back()
+        self._request = None
         self._writer.close()
+
+    def _take(self, size: int) -> None:
+        if size > self._budget.left:
+            raise BadRequest(413, f"the bodies of all requests are longer than {MAX_BODIES} bytes")
+        self._budget.left -= size
+        self._held += size
+
+    def _give_back(self) -> None:
+        self._budget.left += self._held
+        self._held = 0
 
     def _head(self, status: int, content_type: str, headers: Mapping[str, str]) -> bytes:
         with contextlib.suppress(ValueError):
@@ -140,6 +168,7 @@ class HttpConnection:
             raise BadRequest(400, "Content-Length is no number")
         if len(text) > 12 or int(text) > MAX_BODY:
             raise BadRequest(413, f"the body is longer than {MAX_BODY} bytes")
+        self._take(int(text))
         return await self._reader.readexactly(int(text))
 
     async def _chunked_body(self) -> bytes:
@@ -156,6 +185,7 @@ class HttpConnection:
                 while await self._line() != b"":
                     pass  # trailers
                 return bytes(body)
+            self._take(size)
             body += await self._reader.readexactly(size)
             await self._reader.readexactly(2)
 
@@ -172,10 +202,10 @@ Handler = Callable[[HttpConnection], Awaitable[None]]
 class HttpProtocol(asyncio.StreamReaderProtocol):
     """Ties a connection to its handler, and sets `gone` when the client leaves."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, budget: Budget | None = None) -> None:
         self._gone = asyncio.Event()
         reader = asyncio.StreamReader(limit=MAX_HEAD)
-        connection = HttpConnection(reader, self._gone)
+        connection = HttpConnection(reader, self._gone, budget)
 
         async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             connection.attach(writer)

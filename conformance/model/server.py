@@ -14,7 +14,7 @@ from conformance.history import Event, Recorder, controls
 from conformance.model.anthropic_messages import MESSAGES
 from conformance.model.asked import Asked
 from conformance.model.dialects import Dialect
-from conformance.model.http import BadRequest, ClientGone, HttpConnection, HttpProtocol, Request
+from conformance.model.http import BadRequest, Budget, ClientGone, HttpConnection, HttpProtocol, Request
 from conformance.model.openai_chat import CHAT
 from conformance.model.openai_responses import RESPONSES
 from conformance.model.performance import Performance
@@ -72,8 +72,8 @@ class ScriptedModel:
         return f"{self.origin}/v1"
 
     async def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: HttpProtocol(self._serve), "127.0.0.1", 0)
+        loop, budget = asyncio.get_running_loop(), Budget()
+        self._server = await loop.create_server(lambda: HttpProtocol(self._serve, budget), "127.0.0.1", 0)
 
     async def stop(self) -> None:
         """Ends every connection, held ones too."""

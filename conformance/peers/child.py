@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from conformance.peers.connection import AgentDidNotStart
-from conformance.peers.family import MARK, Family
+from conformance.peers.family import MARK, Family, spawning
 from conformance.peers.limits import Limits
 
 _BACKLOG: Final = 1024 * 1024  # bytes received and not yet taken, beyond which the pipe is left alone
@@ -70,6 +70,8 @@ class ChildProcess(asyncio.SubprocessProtocol):
             self.arrived.set()
 
     def process_exited(self) -> None:
+        if self.family is not None:
+            self.family.leader_exited()
         self.exited.set()
         self.writable.set()
 
@@ -187,19 +189,20 @@ async def spawn(
     if sys.platform == "win32":
         options = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     try:
-        transport, child = await loop.subprocess_exec(
-            lambda: ChildProcess(limits),
-            *_resolved(command, environment, cwd),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            env=environment,
-            **options,
-        )
+        with spawning():
+            transport, child = await loop.subprocess_exec(
+                lambda: ChildProcess(limits),
+                *_resolved(command, environment, cwd),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=cwd,
+                env=environment,
+                **options,
+            )
+            child.family = Family(transport.get_pid(), mark)
     except (OSError, ValueError) as error:
         raise _did_not_start(command, cwd, error) from None
-    child.family = Family(transport.get_pid(), mark)
     _bound_files(transport.get_pid(), limits.max_file)
     cast(asyncio.WriteTransport, transport.get_pipe_transport(_STDIN)).set_write_buffer_limits(high=limits.write_buffer)
     return child

@@ -5,6 +5,7 @@ first, then told.
 """
 
 import asyncio
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -15,6 +16,9 @@ from conformance.wire import Envelope, Kind
 
 TRANSPORT_STDIO: Final = "stdio"
 TRANSPORT_WEBSOCKET: Final = "websocket"
+
+
+_LONG: Final = 64 * 1024  # bytes of a line from which on it counts what it takes in memory
 
 
 class AgentDidNotStart(Exception):
@@ -139,6 +143,8 @@ class Connection(ABC):
         if not self._is_reading or self._is_deaf:
             return
         self._lines_received += 1
+        if envelope.length > _LONG:
+            self._bytes_received += max(0, _held(envelope.message) - envelope.length)
         self._tell(self._recorder.wire(self.name, "agent", envelope))
         if envelope.kind is Kind.TOO_LONG:
             self._limit("max-line", self.limits.max_line, ends=False)
@@ -159,3 +165,18 @@ class Connection(ABC):
     def _tell(self, event: Event) -> None:
         for listener in tuple(self._listeners):
             listener(event)
+
+
+def _held(message: Any) -> int:
+    """Bytes that the strings of a parsed line take: one character beyond the BMP makes all of its string four wide."""
+    held, waiting = 0, [message]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            held += sys.getsizeof(item)
+        elif isinstance(item, dict):
+            waiting.extend(item)
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return held

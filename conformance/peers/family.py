@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +25,13 @@ _PROC: Final = Path("/proc")
 _HAS_PROC: Final = (_PROC / "self" / "stat").exists()
 _IS_WINDOWS: Final = sys.platform == "win32"
 _ROUNDS: Final = 50  # of killing, a few hundredths of a second each: a family that forks faster than that is given up
+_ORPHAN_ROUNDS: Final = 2_000  # without a pause, so that what forks and exits does not get ahead of us for ever
 _FAREWELL: Final = 0.5  # seconds for who left the group to end in an orderly way
+_PR_SET_CHILD_SUBREAPER: Final = 36  # <linux/prctl.h>
 _living: set[int] = set()
+_awaited: set[int] = set()  # leaders whose exit the event loop has not collected yet
+_adopts = False
+_spawning = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,7 @@ class Family:
         self._known: dict[int, int] = {}  # pid -> began; ancestry is lost once a parent dies, so what was seen is kept
         self._leader_began = _began(leader)
         _living.add(leader)
+        _awaited.add(leader)
 
     def members(self) -> list[Member]:
         """Who is alive now, the leader included; zombies are not. Takes some milliseconds; may run in a thread."""
@@ -137,6 +144,10 @@ class Family:
             pause = min(pause * 1.5, 0.1)
         return members
 
+    def leader_exited(self) -> None:
+        """The event loop has collected the exit of the leader."""
+        _awaited.discard(self.leader)
+
     def forget(self) -> None:
         """All of it has ended: nothing is left to end when the interpreter does."""
         _living.discard(self.leader)
@@ -178,7 +189,10 @@ def _from_proc() -> Iterator[_Process]:
         pids = [entry.name for entry in entries if entry.name.isdigit()]
     for pid in pids:
         fields = _stat(int(pid))
-        if not fields or fields[0] in (b"Z", b"X"):
+        if not fields:
+            continue
+        if fields[0] in (b"Z", b"X"):
+            _collect(int(pid), int(fields[1]))
             continue
         parent, group, session, began, pages = (int(fields[at]) for at in (1, 2, 3, 19, 21))
         yield _Process(int(pid), parent, group, session, pages * page, began)
@@ -219,3 +233,57 @@ def end_the_living() -> None:
         if not _IS_WINDOWS:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(leader, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def spawning() -> Iterator[None]:
+    """While a leader is started whose number is not known yet, no dead child of ours is collected."""
+    global _spawning
+    _spawning += 1
+    try:
+        yield
+    finally:
+        _spawning -= 1
+
+
+def adopt_orphans() -> bool:
+    """From now on, whoever loses its parent among our descendants becomes our own child, and cannot hide from
+    `end_orphans`. For a process that starts nothing but agents. Linux alone can do that; whether it was done."""
+    global _adopts
+    if sys.platform != "linux" or not _HAS_PROC:
+        return False
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        _adopts = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    return _adopts
+
+
+def end_orphans() -> None:
+    """After `adopt_orphans`, once no agent runs any more: ends whoever hid from its family, and all of theirs, since
+    they become ours in turn. As elsewhere, each is asked first."""
+    if not _adopts or not (orphans := _orphans()):
+        return
+    _signal_each(orphans, signal.SIGTERM)
+    _signal_each(orphans, signal.SIGCONT)
+    deadline = time.monotonic() + _FAREWELL
+    while orphans and time.monotonic() < deadline:
+        time.sleep(0.02)
+        orphans = _orphans()
+    for _ in range(_ORPHAN_ROUNDS):
+        if not orphans:
+            break
+        _signal_each(orphans, signal.SIGKILL)
+        orphans = _orphans()
+
+
+def _orphans() -> list[int]:
+    """Our children that are no agents and live; the dead ones are collected."""
+    me = os.getpid()
+    return [process.pid for process in _from_proc() if process.parent == me and process.pid not in _awaited]
+
+
+def _collect(pid: int, parent: int) -> None:
+    if _adopts and not _spawning and parent == os.getpid() and pid not in _awaited:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)

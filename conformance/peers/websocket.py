@@ -26,8 +26,16 @@ async def dial_websocket(
     url: str, *, name: str, recorder: Recorder, limits: Limits | None = None, restart_of: str | None = None
 ) -> "WebSocketConnection":
     """Connects to `url` and records `started`. Raises AgentDidNotStart where nothing speaks WebSocket there."""
-    from websockets.asyncio.client import connect
+    from websockets.asyncio.client import ClientConnection, connect
     from websockets.exceptions import InvalidURI, WebSocketException
+
+    class Impatient(ClientConnection):
+        """Hangs up on a peer whose frames cannot be read: the library would wait for its goodbye, and so should we."""
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.protocol.parser_exc is not None:
+                self.transport.abort()
 
     bounds = limits or Limits()
     options: dict[str, Any] = {
@@ -38,6 +46,7 @@ async def dial_websocket(
         "close_timeout": bounds.grace,
         "user_agent_header": None,
         "logger": _silent(),
+        "create_connection": Impatient,
     }
     if "proxy" in inspect.signature(connect.__init__).parameters:
         options["proxy"] = None

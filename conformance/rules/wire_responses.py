@@ -7,7 +7,7 @@ from conformance.conversation.connections import look
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
 from conformance.rules.wire_provoked import provoked_before
-from conformance.wire import Kind, request_key
+from conformance.wire import Kind, request_key, shown
 
 MOST_LOOKS = 20  # stretches of silence that are looked at for one prompt
 TAKES_ITS_TIME = ("auth/login",)
@@ -67,18 +67,14 @@ def response_id(connection: Connection) -> Verdict:
         if answered_notification(connection, event) is not None or pending_elsewhere(connection, event) is not None:
             continue
         like = connection.pending_like(identifier, event.seq)
-        message = f"a response with the id {_shown(identifier)}, and no request of that id is pending"
-        shown = (event, f"this response has the id {_shown(identifier)}")
+        message = f"a response with the id {shown(identifier)}, and no request of that id is pending"
+        this = (event, f"this response has the id {shown(identifier)}")
         if like is not None:
-            yield violation(message, (like.event, f"the request {_shown(like.id)} is pending"), shown)
+            yield violation(message, (like.event, f"the request {shown(like.id)} is pending"), this)
         elif connection.initializes:
-            yield violation(message, shown)
+            yield violation(message, this)
         else:
-            yield warning(f"{message}; but the recording does not show how the connection began", shown)
-
-
-def _shown(identifier: Any) -> str:
-    return "null" if identifier is None else repr(identifier).replace("'", '"')
+            yield warning(f"{message}; but the recording does not show how the connection began", this)
 
 
 @rule(
@@ -99,14 +95,14 @@ def one_response(connection: Connection) -> Verdict:
         if again is not None and request.response is not None:
             yield violation(
                 f"{request.method} was answered {1 + len(request.later_responses)} times",
-                (request.event, f"the request {_shown(request.id)}"),
+                (request.event, f"the request {shown(request.id)}"),
                 (request.response, "is answered"),
                 (again, "and answered again"),
             )
         elif request.response is None and (waited := unanswered(request)) is not None:
             yield violation(
                 f"{request.method} was never answered",
-                (request.event, f"the request {_shown(request.id)}"),
+                (request.event, f"the request {shown(request.id)}"),
                 (waited, "and up to here, the agent being alive, it has no response"),
             )
 
@@ -242,10 +238,10 @@ def ids_of(requests: list[Request]) -> Verdict:
         is_whole = isinstance(identifier, float) and identifier.is_integer()  # 1.0 is an integer to JSON Schema
         if isinstance(identifier, bool) or not (is_whole or isinstance(identifier, int | str)):
             yield violation(
-                f"a request with the id {_shown(identifier)}", (request.event, "an id is a string or an integer")
+                f"a request with the id {shown(identifier)}", (request.event, "an id is a string or an integer")
             )
         elif request.shares_id:
             yield violation(
-                f"the id {_shown(identifier)} is used again while a request with it is pending",
+                f"the id {shown(identifier)} is used again while a request with it is pending",
                 (request.event, "this request takes it"),
             )
