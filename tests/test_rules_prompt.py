@@ -664,3 +664,35 @@ class TestBlocks:
     def test_nothing_advertised(self) -> None:
         story = foreign()
         assert story.refuse(blocks(story, PNG), -32602).silent(self.advertised)
+
+
+def test_a_response_at_the_end_is_proven_by_an_answer_to_another_request_meanwhile() -> None:
+    story = Story().begin()
+    first = story.prompt("Count", nonce="acp-1")
+    story.user("u1", "Count acp-1").running().barrier().says("a1", "One").after(0.1).idle("end_turn")
+    story.reply(first, messageId="u1")
+    assert story.fails("prompt.success-without-waiting-for-work") == ["the response waited for the end of the work"]
+
+
+def test_a_whole_turn_in_one_burst_before_the_response_is_suspicious_only() -> None:
+    story = Story().begin()
+    first = story.prompt("Count", nonce="acp-1")
+    story.user("u1", "Count acp-1").running().says("a1", "One").idle("end_turn").reply(first, messageId="u1")
+    assert story.fails("prompt.success-without-waiting-for-work") == []
+    assert len(story.warns("prompt.success-without-waiting-for-work")) == 1
+
+
+def test_a_queued_prompt_is_no_inserted_one_also_without_a_scripted_model() -> None:
+    story = Story(hold_window=0.6).begin()
+    story.reply(story.prompt("One", nonce="acp-1"), messageId="u1").user("u1", "One acp-1").running()
+    story.reply(story.prompt("Two", nonce="acp-2"), messageId="u2").barrier()
+    story.says("a1", "Word").after(0.7).idle("end_turn").user("u2", "Two acp-2").running().idle("end_turn")
+    assert len(story.fails("prompt.no-success-before-insertion")) == 1
+
+
+def test_a_prompt_that_is_reported_before_the_earlier_work_ends_was_inserted_into_it() -> None:
+    story = Story(hold_window=0.6).begin()
+    story.reply(story.prompt("One", nonce="acp-1"), messageId="u1").user("u1", "One acp-1").running()
+    story.reply(story.prompt("Two", nonce="acp-2"), messageId="u2").barrier()
+    story.says("a1", "Word").after(0.7).user("u2", "Two acp-2").idle("end_turn")
+    assert story.fails("prompt.no-success-before-insertion") == []

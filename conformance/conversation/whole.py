@@ -35,6 +35,12 @@ class Conversation:
         return bool(self.profile)
 
     @property
+    def hold(self) -> float:
+        """Seconds for which the suite holds things to see what the agent does meanwhile."""
+        value = self.profile.get("hold_window")
+        return float(value) if isinstance(value, int | float) else FOREIGN_PATIENCE
+
+    @property
     def patience(self) -> float:
         """Seconds."""
         value = self.profile.get("patience")

@@ -10,6 +10,8 @@ from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, v
 
 BURST = 0.05  # seconds within which two lines may have been swapped by one write queue
 HELD_BACK = 0.25  # seconds between report and response that no write queue explains
+ASKED = 0.1  # the same, where the agent answered another request in between
+FOREIGN_HOLD = 1.0  # seconds of other updates, in a recording that the suite did not drive
 SLOW = 4  # how much longer both may be while the suite drives several agents on a busy machine
 
 
@@ -106,9 +108,11 @@ def _held_until(submission: Submission, report: Update, response: Event, earlier
     if window is not None and window.seq < earlier.ended_at:
         return window
     between = earlier.view.updates_between(response.seq, earlier.ended_at)
-    if not submission.session.conversation.is_driven and between and report.event.t - response.t >= 1.0:
-        return between[0].event
-    return None
+    waited = report.event.t - response.t
+    if not submission.session.conversation.is_driven:
+        return between[0].event if between and waited >= FOREIGN_HOLD else None
+    asked = submission.request.connection.barrier_after(response.seq, earlier.ended_at)
+    return asked.response if asked is not None and between and waited >= submission.session.conversation.hold else None
 
 
 @rule(
@@ -119,7 +123,7 @@ def _held_until(submission: Submission, report: Update, response: Event, earlier
     exercised="an accepted prompt whose message was reported and whose work was held open or has ended",
     proof="the message was reported and the response had not arrived when the idle that ends its work arrived; or "
     "the message was reported, the model was held for the hold window, and the response came only after "
-    "release",
+    "release; in one burst with the idle only where another request was answered meanwhile, or the wait was long",
     never="response and idle in one burst: a warning, since one write queue may have swapped them",
 )
 def success_without_waiting_for_work(submission: Submission) -> Verdict:
@@ -156,7 +160,11 @@ def success_without_waiting_for_work(submission: Submission) -> Verdict:
             (response, "the answer comes only now"),
         )
         slow = SLOW if submission.session.conversation.is_driven else 1
-        if response.t - report.event.t >= HELD_BACK * slow or response.t - work.ended.event.t >= BURST * slow:
+        asked = submission.request.connection.barrier_after(report.seq, work.ended_at)
+        if asked is not None and asked.response is not None and response.t - report.event.t >= ASKED:
+            meanwhile = (asked.response, f"{asked.method}, sent after that, is answered: the agent was free to answer")
+            yield violation("the response waited for the end of the work", *proof[:2], meanwhile, *proof[2:])
+        elif response.t - report.event.t >= HELD_BACK * slow or response.t - work.ended.event.t >= BURST * slow:
             yield violation("the response waited for the end of the work", *proof)
         else:
             yield warning("the response came after the idle, in one burst with the whole turn", *proof)
