@@ -9,7 +9,6 @@ import random
 import shutil
 import tempfile
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from conformance.model import ScriptedModel
 from conformance.peers.family import end_the_living
 from conformance.profile import Profile, as_server
 from conformance.report import Report, ReportBuilder, RunEvent, RunStarted, ScenarioResult, ScenarioStarted, Target
+from conformance.report.problems import bug
 from conformance.resources import folder
 from conformance.rules import RULES, Judgement, Rule, judge
 from conformance.scenario.interpreter import Played, not_applicable, play
@@ -34,6 +34,7 @@ from conformance.scenario.setting import Setting
 from conformance.scenario.spelling import did_you_mean
 
 TRANSCRIPTS: Final = "transcripts"
+_MOST_LEAVING: Final = 4  # scenarios of one worker whose agents are on their way out
 _MOST_UNANSWERED: Final = 2  # scenarios in which not even `initialize` was answered, before no more are started
 
 Sink = Callable[[RunEvent], None]
@@ -191,17 +192,38 @@ class _Run:
         self.builder.problem(f"{why}: {left} of {len(self.scenarios)} scenarios were not started")
 
     async def _work(self, waiting: deque[Scenario]) -> None:
-        while waiting:
-            scenario = waiting.popleft()
-            await self._one(scenario)
-            if len(self.unanswered) >= _MOST_UNANSWERED and waiting:
-                left = len(waiting)
-                waiting.clear()
-                self.builder.problem(
-                    f"{left} scenarios were not started, since the agent did not answer in {len(self.unanswered)}"
-                )
+        """Plays one scenario after the other. The next one begins when the last has done all but end its agents: some
+        take seconds to exit, and cost nothing meanwhile."""
+        leaving: set[asyncio.Task[None]] = set()
+        try:
+            while waiting:
+                is_done = asyncio.Event()
+                leaving.add(asyncio.create_task(self._one(waiting.popleft(), is_done)))
+                await is_done.wait()
+                if len(leaving) > _MOST_LEAVING:
+                    ended, leaving = await asyncio.wait(leaving, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.gather(*ended)
+                if len(self.unanswered) >= _MOST_UNANSWERED and waiting:
+                    left = len(waiting)
+                    waiting.clear()
+                    self.builder.problem(
+                        f"{left} scenarios were not started, since the agent did not answer in {len(self.unanswered)}"
+                    )
+            await asyncio.gather(*leaving)
+        finally:
+            for task in leaving:
+                task.cancel()
+            await asyncio.gather(*leaving, return_exceptions=True)
 
-    async def _one(self, scenario: Scenario) -> None:
+    async def _one(self, scenario: Scenario, is_done: asyncio.Event) -> None:
+        """Plays one scenario; sets `is_done` when all that is left of it is the end of its agents, at the latest when it
+        returns."""
+        try:
+            await self._prepared(scenario, is_done)
+        finally:
+            is_done.set()
+
+    async def _prepared(self, scenario: Scenario, is_done: asyncio.Event) -> None:
         self.sink(ScenarioStarted(scenario.id, scenario.title))
         began = time.monotonic()
         workdir = Path(tempfile.mkdtemp(prefix="acp-conformance-")).resolve()
@@ -210,7 +232,7 @@ class _Run:
             if why is not None:
                 self._report(scenario, Played("not-applicable", why), None, None, 0.0)
                 return
-            await self._play(scenario, profile, setting, began)
+            await self._play(scenario, profile, setting, began, is_done)
         finally:
             await asyncio.to_thread(shutil.rmtree, workdir, ignore_errors=True)
 
@@ -225,7 +247,9 @@ class _Run:
                     return tried[-1]
         return tried[0]
 
-    async def _play(self, scenario: Scenario, profile: Profile, setting: Setting, began: float) -> None:
+    async def _play(
+        self, scenario: Scenario, profile: Profile, setting: Setting, began: float, is_done: asyncio.Event
+    ) -> None:
         path = self.options.report / TRANSCRIPTS / scenario.transcript if self.options.report is not None else None
         header = {"scenario": scenario.id, "seed": self.started.seed}
         recorder = Recorder(path, header, redactor=self.redactor)
@@ -236,7 +260,7 @@ class _Run:
             if model is not None:
                 await model.start()
             lives = Lives(profile, recorder, setting, model)
-            played = await play(scenario, setting, recorder, lives, model)
+            played = await play(scenario, setting, recorder, lives, model, is_done)
         except Exception as error:  # whatever it is, what was recorded is judged, and the other scenarios run
             played = Played("broken", bug("the scenario", error))
         finally:
@@ -301,12 +325,6 @@ def with_limits(played: Played, history: History) -> Played:
     )
     status = "broken" if ending and played.status == "completed" else played.status
     return replace(played, status=status, reason="; ".join(filter(None, (told, played.reason))))
-
-
-def bug(where: str, error: BaseException) -> str:
-    """The words for what is no one's fault but the suite's, with the end of its traceback."""
-    told = "".join(traceback.format_exception(error, limit=-6)).strip()
-    return f"{where} broke, which is a bug of this suite, please report it:\n{told}"
 
 
 def _model(profile: Profile, recorder: Recorder) -> ScriptedModel | None:

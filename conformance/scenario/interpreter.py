@@ -47,9 +47,15 @@ def not_applicable(scenario: Scenario, setting: Setting) -> str | None:
 
 
 async def play(
-    scenario: Scenario, setting: Setting, recorder: Recorder, connector: Connector, model: ScriptedModel | None = None
+    scenario: Scenario,
+    setting: Setting,
+    recorder: Recorder,
+    connector: Connector,
+    model: ScriptedModel | None = None,
+    is_done: asyncio.Event | None = None,
 ) -> Played:
-    """Plays the scenario; the history grows in `recorder`. The model, where there is one, listens already."""
+    """Plays the scenario; the history grows in `recorder`. The model, where there is one, listens already. `is_done` is
+    set when nothing is left but the end of what was started."""
     recorder.control("", controls.PROFILE, **setting.facts())
     stage = Stage(scenario, setting, recorder, connector, model)
     played = Played("completed")
@@ -74,6 +80,8 @@ async def play(
             async with asyncio.timeout(max(_LEAST_FAREWELL, deadline - asyncio.get_running_loop().time())):
                 await wind_up(stage, is_whole=played.status == "completed")
     finally:
+        if is_done is not None:
+            is_done.set()
         await _end(stage)
         for effect in sorted(stage.effects):
             if (setting.workdir / effect).exists():
