@@ -497,11 +497,17 @@ class TestRunsNothing:
         story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=True, last_user=True)
         assert story.passes(RUNS)
 
-    def test_a_request_that_cannot_be_told_is_a_warning(self) -> None:
+    def test_a_request_that_cannot_be_told_is_a_warning_where_work_begins(self) -> None:
         story = replayed(lived(driven=True), driven=True)
         story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=False)
+        story.running()
         assert story.fails(RUNS) == []
         assert story.warns(RUNS)
+
+    def test_a_suggestion_request_after_the_turn(self) -> None:
+        story = replayed(lived(driven=True), driven=True)
+        story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=False)
+        assert story.passes(RUNS)
 
     def test_permission_is_asked_again(self) -> None:
         story = Story(driven=False).begin()

@@ -20,7 +20,7 @@ Part = tuple[Event, str]
     proof="the model is asked for the replayed prompt again; or work that no prompt began starts in the window of an "
     "idle session whose prompts were all worked off, with new output; or after it, with the output of earlier work "
     "again",
-    never="a title or summary request that quotes the prompt; work that was interrupted and goes on, or that an "
+    never="a title, summary or suggestion request that quotes the prompt; work that was interrupted and goes on, or that an "
     "earlier prompt still owes; an agent that works unasked, or has background work: a warning",
 )
 def does_not_execute(replay: Replay) -> Verdict:
@@ -67,7 +67,8 @@ def _asked_again(replay: Replay, told: list[Submission]) -> Verdict:
             if request.is_last_user and not request.is_side:
                 yield violation("a replayed prompt was run again", *proof)
                 return
-            if not request.is_side:
+            begun = next(iter(replay.view.works_after(replay.seq)), None)
+            if not request.is_side and begun is not None and begun.seq < until:
                 yield warning("the model was asked something with a replayed prompt in it", *proof)
 
 

@@ -1,20 +1,38 @@
 """An echo agent over the official Python SDK (agent-client-protocol 1.0.0rc3), like its TypeScript sister: sessions in
-memory, each prompt echoed in two chunks, a cancel stops the echo between them."""
+memory, each prompt echoed in two chunks, a cancel stops what is not echoed yet, "/status" is a command that is not
+kept."""
 
 import asyncio
+import sys
 from typing import Any
 from uuid import uuid4
 
-from acp import RequestError
-from acp.experimental.v2 import AgentSideConnection, run_agent, schema
+try:
+    from acp import RequestError
+    from acp.experimental.v2 import AgentSideConnection, run_agent, schema
+except ImportError as error:
+    sys.exit(
+        f"the Python SDK of the protocol is not installed ({error}): pip install 'agent-client-protocol[http]==1.0.0rc3'"
+    )
+
+
+class Turn:
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        self.has_ended = asyncio.Event()
 
 
 class Chat:
     def __init__(self, cwd: str) -> None:
         self.id, self.cwd = f"session-{uuid4()}", cwd
         self.history: list[Any] = []
+        self.turns: list[Turn] = []
         self.busy = asyncio.Lock()
-        self.cancelled = False
+        self.is_running, self.is_open = False, True
+
+    def cancel(self) -> None:
+        for turn in self.turns:
+            turn.is_cancelled = True
 
 
 class EchoAgent:
@@ -60,53 +78,65 @@ class EchoAgent:
         chat = self.found(session_id)
         if replay_from is not None and replay_from.type != "start":
             raise RequestError(-32602, "no such cursor")
-        async with chat.busy:
-            for entry in chat.history if replay_from is not None else []:
-                await self.connection.session_update(chat.id, entry)
-            await self.connection.session_update(chat.id, schema.IdleSessionStateUpdate())
+        chat.is_open = True
+        for entry in list(chat.history) if replay_from is not None else []:
+            await self.connection.session_update(chat.id, entry)
+        running, idle = schema.RunningSessionStateUpdate, schema.IdleSessionStateUpdate
+        await self.connection.session_update(chat.id, running() if chat.is_running else idle())
         return schema.ResumeSessionResponse()
 
     async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
         if chat := self.chats.get(session_id):
-            chat.cancelled = True
-            async with chat.busy:
-                pass
+            chat.is_open = False
+            chat.cancel()
+            for turn in list(chat.turns):
+                await turn.has_ended.wait()
         return schema.CloseSessionResponse()
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
         chat = self.found(session_id)
+        if not chat.is_open:
+            raise RequestError(-32002, "the session is closed", {"sessionId": session_id})
         refused = [block.type for block in prompt if block.type not in ("text", "resource_link")]
         if refused or not prompt:
             raise RequestError(-32602, f"no blocks of type {refused}")
         message = schema.UserMessageUpdate(message_id=f"user-{uuid4()}", content=prompt)
-        chat.history.append(message)
+        text = "".join(getattr(block, "text", "") for block in prompt)
+        turn = Turn()
+        chat.turns.append(turn)
+        if text != "/status":
+            chat.history.append(message)
         await self.connection.session_update(chat.id, message)
-        task = asyncio.create_task(self.work(chat, "".join(getattr(block, "text", "") for block in prompt)))
+        task = asyncio.create_task(self.work(chat, turn, text))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return schema.PromptResponse(message_id=message.message_id)
 
-    async def work(self, chat: Chat, text: str) -> None:
+    async def work(self, chat: Chat, turn: Turn, text: str) -> None:
         async with chat.busy:
-            chat.cancelled = False
+            chat.is_running = True
             await self.connection.session_update(chat.id, schema.RunningSessionStateUpdate())
             answer = schema.AgentMessageUpdate(message_id=f"agent-{uuid4()}", content=[])
-            for part in ("You said: ", text):
+            for part in ("All is ", "well.") if text == "/status" else ("You said: ", text):
                 await asyncio.sleep(0.02)
-                if chat.cancelled:
+                if turn.is_cancelled:
                     break
                 block = schema.TextContentBlock(type="text", text=part)
                 answer.content.append(block)
                 await self.connection.session_update(
                     chat.id, schema.AgentMessageChunk(message_id=answer.message_id, content=block)
                 )
-            chat.history.append(answer)
-            reason = "cancelled" if chat.cancelled else "end_turn"
+            if text != "/status" and answer.content:
+                chat.history.append(answer)
+            chat.turns.remove(turn)
+            chat.is_running = False
+            reason = "cancelled" if turn.is_cancelled else "end_turn"
             await self.connection.session_update(chat.id, schema.IdleSessionStateUpdate(stop_reason=reason))
+            turn.has_ended.set()
 
     async def cancel_session(self, session_id: str, **_: Any) -> None:
         if chat := self.chats.get(session_id):
-            chat.cancelled = True
+            chat.cancel()
 
 
 if __name__ == "__main__":
