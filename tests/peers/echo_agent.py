@@ -11,9 +11,7 @@ try:
     from acp import RequestError
     from acp.experimental.v2 import AgentSideConnection, run_agent, schema
 except ImportError as error:
-    sys.exit(
-        f"the Python SDK of the protocol is not installed ({error}): pip install 'agent-client-protocol[http]==1.0.0rc3'"
-    )
+    sys.exit(f"the Python SDK is not installed ({error}): pip install 'agent-client-protocol[http]==1.0.0rc3'")
 
 
 class Turn:
