@@ -59,6 +59,9 @@ class Lazy(click.Group):
         return super().resolve_command(context, arguments)
 
 
+owns_the_process = False
+"""Whether this process does nothing but run the command line, so that every child of it is one of an agent."""
+
 COMPLETION: Final = (
     'Completion in bash: eval "$(_ACP_CONFORMANCE_COMPLETE=bash_source acp-conformance)"; also zsh, fish.'
 )
@@ -75,6 +78,8 @@ def program() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and leaves with its exit status."""
+    global owns_the_process
+    owns_the_process = True
     sys.exit(status_of(arguments))
 
 

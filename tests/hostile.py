@@ -55,15 +55,16 @@ max-file = "16 MiB"
 """
 
 MEASURED: Final = """
-import sys
-from conformance.cli import status_of
-status = status_of(sys.argv[2:])
-with open(sys.argv[1], "w") as file:
-    try:
-        file.write(open("/proc/self/status").read())
-    except OSError:
-        pass
-sys.exit(status)
+import atexit, os, sys
+from conformance.cli import main
+
+def tell() -> None:
+    if os.path.exists("/proc/self/status"):
+        with open("/proc/self/status") as status, open(sys.argv[1], "w") as file:
+            file.write(status.read())
+
+atexit.register(tell)
+main(sys.argv[2:])
 """
 
 

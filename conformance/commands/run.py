@@ -95,7 +95,7 @@ def command(
     if agent is not None and url is not None:
         raise click.UsageError("--agent and --url are two targets; name one", context)
     tested, target, arguments = chosen_target(agent, url, profile)
-    from conformance import runner
+    from conformance import cli, runner
     from conformance.peers.family import adopt_orphans, end_orphans
     from conformance.report.console import Console
 
@@ -111,7 +111,8 @@ def command(
         sinks.append(StreamWriter(folder / FILE))
     reporters = Reporters(sinks)
     judged = Judged(known, where, reporters)
-    adopt_orphans()
+    if cli.owns_the_process:
+        adopt_orphans()
     try:
         ran = runner.run_blocking(tested, target, options, judged)
     finally:

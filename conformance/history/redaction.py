@@ -46,6 +46,7 @@ class Redactor:
             if _is_secret(name, value) and len(value) >= _KEY_LENGTH and any(map(str.isdigit, value))
         }
         secrets.update({home: "~" for home in homes if len(home) > 3})
+        secrets = {form: mask for secret, mask in secrets.items() for form in _forms(secret)}
         self._replacements = secrets
         written = {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets}
         self._needles = (*_HEADERS, *(text.encode("utf-8", "replace") for text in written))
@@ -106,6 +107,14 @@ def _is_secret(name: str, value: str) -> bool:
     if len(value) < _MINIMUM or value.startswith(("/", "\\")):
         return False
     return bool(_SECRET_NAME.search(name) or _KEY.fullmatch(value) or _PASSWORD.match(value))
+
+
+def _forms(secret: str) -> set[str]:
+    """A secret as it may stand in a text: as it is, within JSON, and within JSON that is a string of JSON."""
+    forms = {secret}
+    for _ in range(2):
+        forms |= {json.dumps(form, ensure_ascii=ascii)[1:-1] for form in forms for ascii in (True, False)}
+    return forms
 
 
 def _parts(value: str) -> list[str]:
