@@ -24,6 +24,8 @@ from conformance.wire import request_key
 
 VARIABLES: ContextVar[Mapping[str, Any]] = ContextVar("names of for-each and repeat")
 BARRIER: Final = "_acp-conformance/barrier"
+_QUICK: Final = (BARRIER, "session/list", "session/set_config_option")
+"""Requests that begin nothing, so that their answers show how quick the agent is."""
 _AFTER_EXHAUSTION: Final = 1.0  # seconds
 _SLOWEST_WINDOW: Final = 3.0  # seconds: a quiet window never grows beyond it
 
@@ -54,6 +56,7 @@ class Stage:
         self._states: dict[tuple[str, str], tuple[list[int], list[str]]] = {}
         self._open: dict[tuple[str, str, Any], Sent] = {}
         self._counters: dict[str, int] = {}
+        self._paces: dict[str, float] = {}  # connection -> seconds of the slowest answer to what should be quick
         recorder.listen(self._see)
         self.waits = Waits(recorder)
 
@@ -118,7 +121,7 @@ class Stage:
 
     def quiet_seconds(self, actor: Actor, share: float = 1.0) -> float:
         """How long silence must last to be quiet: longer for an agent that answers slowly."""
-        return max(self.setting.quiet_window * share, min(_SLOWEST_WINDOW, 2 * actor.client.pace))
+        return max(self.setting.quiet_window * share, min(_SLOWEST_WINDOW, 2 * self._paces.get(actor.conn, 0.0)))
 
     def is_silent(self, conn: str) -> bool:
         """Whether the agent has written nothing at all on the connection."""
@@ -335,11 +338,17 @@ class Stage:
                 sent = self._open.pop((event.conn, *request_key(message["id"])), None)
                 if sent is not None and sent.response is None:
                     sent.response = event
+                    self._pace(sent, event)
         found = sight.update(event)
         if found is not None and (state := sight.state_of(found[1])) is not None:
             seqs, states = self._states.setdefault((event.conn, found[0]), ([], []))
             seqs.append(event.seq)
             states.append(state)
+
+    def _pace(self, sent: Sent, response: Event) -> None:
+        if sent.method in _QUICK:
+            seconds = response.t - self.recorder.history.events[sent.seq].t
+            self._paces[sent.conn] = max(seconds, self._paces.get(sent.conn, 0.0))
 
 
 async def pause(milliseconds: float) -> None:
