@@ -26,7 +26,7 @@ def unreported_at(submission: Submission) -> Event | None:
     if view is None or response is None:
         return None
     shown = _its_idle(submission, view, response) or _quiet_after(submission, view, response)
-    end = submission.session.end_after(response.seq)
+    end = submission.session.end_after(submission.seq)
     return shown if end is None or (shown is not None and shown.seq < end.seq) else None
 
 
