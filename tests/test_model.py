@@ -238,6 +238,23 @@ def test_the_last_nonce_wins_and_older_ones_count_for_follow_ups() -> None:
     ]
 
 
+def test_a_suggestion_after_the_turn_uses_up_nothing_of_the_next_prompt() -> None:
+    async def scene(model: ScriptedModel, caller: Caller) -> None:
+        turns = [
+            {"role": "user", "content": NONCE},
+            {"role": "assistant", "content": "Understood."},
+            {"role": "user", "content": "Suggest what the user may type next."},
+        ]
+        await caller.call("POST", PATHS["openai-chat"], {"messages": turns, "tools": [1]})
+        model.expect(OTHER, group="chat")
+        model.script("chat", [Reply("say", "For the next.")])
+        await caller.call("POST", PATHS["openai-chat"], {"messages": turns, "tools": [1]})
+        _, answer = await caller.ask("openai-chat", OTHER)
+        assert said("openai-chat", json.loads(answer)) == "For the next."
+
+    assert [r["side"] for r in facts(played(scene), "model-request")] == [False, True, False]
+
+
 @pytest.mark.parametrize("api", APIS)
 def test_titles_and_the_like_are_side_requests_that_use_up_nothing(api: str) -> None:
     async def scene(model: ScriptedModel, caller: Caller) -> None:

@@ -13,7 +13,8 @@ _MAX_SCANNED: Final = 4 * 1024 * 1024  # characters of one message that are sear
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """What a request is about. `is_side` is true for titles, summaries, routers, and what names no known prompt.
+    """What a request is about. `is_side` is true for titles, summaries, suggestions, routers, and what names no known
+    prompt.
 
     `is_last_user` says that the prompt with this nonce is the last user message of the request.
     """
@@ -67,7 +68,8 @@ class Script:
                 break
             is_last = False
         is_bare = not asked.tools and (self._uses_tools or asked.is_about_titles)
-        is_side = nonce is None or asked.is_structured or is_bare
+        is_stale = nonce is not None and not is_last and nonce != self._newest(self._groups[nonce])
+        is_side = nonce is None or asked.is_structured or is_bare or is_stale
         return Belonging(nonce, self._groups.get(nonce) if nonce else None, is_side, nonce is not None and is_last)
 
     def due(self, belonging: Belonging) -> Reply:
@@ -98,6 +100,11 @@ class Script:
             if replies is not None and (reply := replies.peek()) is not None:
                 return reply
         return None
+
+    def _newest(self, group: str) -> str:
+        """The nonce of the latest prompt of a group. What asks about an older one after other words of the user, such
+        as a suggestion of what to type next, is no work and must not use up what is meant for the newer."""
+        return next(nonce for nonce, own in reversed(self._groups.items()) if own == group)
 
     def _last_nonce(self, text: str) -> str | None:
         searched = text[-_MAX_SCANNED:]
