@@ -7,11 +7,13 @@ agents at once. The third ends the suite. Where the event loop takes no signals 
 import asyncio
 import contextlib
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
 from conformance.peers.family import end_the_living
 
+_WORDS: Final = "acp-conformance: interrupted; the agents are told goodbye. Once more ends them at once."
 _NAMES: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
@@ -25,6 +27,7 @@ def interruptible(task: "asyncio.Task[Any]") -> Iterator[None]:
         nonlocal count
         count += 1
         if count == 1:
+            print(_WORDS, file=sys.stderr, flush=True)
             task.cancel()
         elif count == 2:
             end_the_living()

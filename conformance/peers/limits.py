@@ -17,7 +17,7 @@ class Limits:
     """
 
     max_line: int = 16 * MIB
-    max_output: int = 128 * MIB
+    max_output: int = 64 * MIB
     max_events: int = 50_000
     max_values: int = 2_000_000  # commas and brackets: 16 MiB of "[],[],..." take half a gigabyte once they are parsed
     max_memory: int | None = 4096 * MIB  # resident, of the process and all that it started

@@ -79,7 +79,7 @@ class ProfileLimits:
     run: float = 3600.0
     grace: float = 5.0  # for the exit after stdin was closed
     max_line: int = 16 * 1024 * 1024
-    max_output: int = 128 * 1024 * 1024
+    max_output: int = 64 * 1024 * 1024
     max_events: int = 50_000
     max_values: int = 2_000_000
     max_memory: int | None = 4 * 1024 * 1024 * 1024

@@ -66,8 +66,7 @@ def encode(message: Any) -> bytes:
     A lone surrogate is written as an escape. Raises ValueError for NaN and infinities, TypeError for what is no JSON.
     """
     try:
-        text = _write_quickly(message)
-        return (text + "\n").encode()
+        return _write_quickly(message).encode() + b"\n"
     except UnicodeEncodeError:
         return (json.dumps(message, separators=(",", ":")) + "\n").encode()
     except ValueError:
