@@ -1,0 +1,39 @@
+"""The suite on real coding agents, with the scripted model in place of their providers. Each finding of the tables was
+confirmed by hand from its transcript; races do not fail every time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.peers.running import check_known, need_package, run
+
+pytestmark = [pytest.mark.peers, pytest.mark.slow]
+
+CODEX = {
+    "wire.open-enum-values": "the config option category 'collaboration_mode' has no leading underscore",
+    "wire.response-id": "JSON.parse reads the id 9007199254740993 as ...992, and that is what is answered",
+    "wire.one-response": "so the request 9007199254740993 is never answered",
+    "cancel.request-before-insertion": "-32800 for a prompt whose message is reported a moment later (a race)",
+    "prompt.no-error-after-insertion": "-32603 for a prompt whose message a replay tells meanwhile (a race)",
+}
+CLAUDE = {
+    "wire.response-id": "JSON.parse reads the id 9007199254740993 as ...992, and that is what is answered",
+    "wire.one-response": "so the request 9007199254740993 is never answered",
+    "replay.no-doubled-content": "two replays at once share one reset: the chunks of both are appended (a race)",
+}
+
+
+def test_codex(tmp_path: Path) -> None:
+    need_package("@agentclientprotocol/codex-acp")
+    ran = run("codex", tmp_path / "report")
+    check_known(ran, CODEX)
+    assert ran.exercised("must") >= 65  # 69 were
+
+
+def test_claude(tmp_path: Path) -> None:
+    need_package("@agentclientprotocol/claude-agent-acp")
+    ran = run("claude", tmp_path / "report")
+    check_known(ran, CLAUDE)
+    assert ran.exercised("must") >= 65  # 69 were
