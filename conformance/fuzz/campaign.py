@@ -45,6 +45,7 @@ _LIFE: Final = 150  # sequences that one process serves
 _CHANGED: Final = 0.5  # of the sequences are made from earlier ones
 _QUIET: Final = 0.3  # of the sequences end with a quiet window
 _MOST_OF_A_RULE: Final = 4  # failures that are told of one rule
+_MOST_TRIES: Final = 3  # to confirm one suspicion, each from another sequence
 _MOST_FALSE_STARTS: Final = 3
 _LEAST_PATIENCE: Final = 1.5  # seconds
 _PACES: Final = 10  # of the slowest answer of late: a patience that suffices while many sequences are tried
@@ -76,7 +77,7 @@ class Progress:
     failures: list[Failure] = field(default_factory=list)
     shown: dict[int, Shown] = field(default_factory=dict)
     unconfirmed: dict[Signature, str] = field(default_factory=dict)
-    repeated: Counter[Signature] = field(default_factory=Counter)
+    tries: Counter[Signature] = field(default_factory=Counter)  # of suspicions that were not confirmed
     mended: list[Failure] = field(default_factory=list)
     outcomes: dict[str, dict[str, Outcome]] = field(default_factory=dict)
     investigated: set[Signature] = field(default_factory=set)
@@ -181,7 +182,8 @@ class Campaign:
         ran = await on_live(live, scenario, patience=self.brief, quiet_window=quiet)
         self._pace = min(live.pace, self.patience)
         origin = f"{layer} layer, seed {self.options.seed}, sequence {number}"
-        await self._judge(layer, steps, ran, origin)
+        if not await self._judge(layer, steps, ran, origin):
+            await live.connection.cut()  # what earlier sequences left in it is no good ground for later ones
         await self._weigh(live, _met(steps, ran), origin)
 
     def _made(self, random: Random) -> tuple[str, Steps]:
@@ -192,7 +194,8 @@ class Campaign:
             return layer, changed(base, random, self.world, self.corpus.chosen(random, layer))
         return layer, LAYERS[layer](random, self.world)
 
-    async def _judge(self, layer: str, steps: Steps, ran: Ran, origin: str) -> None:
+    async def _judge(self, layer: str, steps: Steps, ran: Ran, origin: str) -> bool:
+        """Whether all that was suspected was also confirmed, or known before."""
         progress = self.progress
         judgement = decided(ran.history, self.rules)
         progress.sequences[layer] += 1
@@ -202,12 +205,14 @@ class Campaign:
         for id, outcome in judgement.items():
             if outcome.broken or (outcome.exercised and id not in outcomes):
                 outcomes[id] = Outcome(outcome.exercised, broken=outcome.broken)
+        is_sure = True
         for signature in dict.fromkeys(signature for signature, _ in findings(judgement, ran.history)):
-            progress.repeated[signature] += 1
             if self._is_new(signature):
                 progress.investigated.add(signature)
                 await self._investigate(signature, _met(steps, ran), origin)
+                is_sure = is_sure and signature not in progress.unconfirmed
         self._told(self)
+        return is_sure
 
     async def _weigh(self, live: Live, steps: Steps, origin: str) -> None:
         """Where a process has grown a lot, the sequence with which it grew most is looked into."""
@@ -220,7 +225,8 @@ class Campaign:
 
     def _is_new(self, signature: Signature) -> bool:
         same_rule = sum(own.rule == signature.rule for own in self.progress.investigated)
-        return signature not in self.progress.investigated and same_rule < _MOST_OF_A_RULE
+        is_known = signature in self.progress.investigated or self.progress.tries[signature] >= _MOST_TRIES
+        return not is_known and same_rule < _MOST_OF_A_RULE
 
     # -- failures
 
@@ -238,7 +244,10 @@ class Campaign:
         found = await self.investigation.confirmed(signature, steps, next(self._failure_numbers), origin)
         if found is None:
             self.progress.unconfirmed[signature] = origin
+            self.progress.tries[signature] += 1
+            self.progress.investigated.discard(signature)  # another sequence may show it
             return
+        self.progress.unconfirmed.pop(signature, None)
         failure, shown = found
         self.progress.failures.append(failure)
         self.progress.shown[failure.number] = shown

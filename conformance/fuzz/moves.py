@@ -219,6 +219,19 @@ def _gate(draft: Draft) -> None:
         draft.add("require", {**draft.random.choice(conditions), "patience": GATE})
 
 
+def _race(draft: Draft) -> None:
+    """A prompt, perhaps a model that misbehaves, and something that comes in between."""
+    random = draft.random
+    if draft.world.has_model and random.random() < 0.5:
+        _model(draft)
+    _prompt(draft)
+    if draft.asked and random.random() < 0.6:
+        alias = draft.asked[-1]
+        seen = {"model-request": alias} if draft.world.has_model and random.random() < 0.6 else {"message": alias}
+        draft.add("require", {**seen, "patience": GATE})
+    random.choice([_cancel, _cancel, _cancel_request, _resume, _close, _prompt, _config, _garbage])(draft)
+
+
 def _garbage(draft: Draft) -> None:
     text = draft.random.choice(["{", "hello", "[1,", '{"jsonrpc":'])
     draft.add("send", {"by": draft.by(), "text": text, **draft.after()})
@@ -250,6 +263,7 @@ def _always(world: World) -> bool:
 MOVES: Final[tuple[tuple[Move, float, Callable[[World], bool]], ...]] = (
     (_new_session, 2, _always),
     (_prompt, 14, _always),
+    (_race, 6, _always),
     (_command, 6, lambda world: bool(world.triggers)),
     (_cancel, 8, _always),
     (_cancel_request, 5, _always),

@@ -86,7 +86,7 @@ def status_line(campaign: Campaign) -> str:
         f"{len(campaign.corpus.seen)} triples",
         f"{len(progress.failures)} failures",
     ]
-    looking = len(progress.investigated) - len(progress.failures) - len(progress.unconfirmed) - len(progress.mended)
+    looking = len(progress.investigated) - len(progress.failures) - len(progress.mended)
     if looking > 0:
         words.append(f"{looking} being looked at")
     return ", ".join(words)
