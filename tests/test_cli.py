@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from conformance.cli import COMMANDS, status_of
@@ -561,3 +562,13 @@ def test_ctrl_c_leaves_with_130_and_the_report_so_far(tmp_path: Path) -> None:
 def test_a_violation_of_the_example_is_a_violation() -> None:
     event = doomed_prompt(Wire())[0]
     assert report_of(("a", judgement(state__paired=found(violation("!", event))))).verdict == "nonconformant"
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("2", 30.0), ("0.5", 7.5), ("45s", 45.0), ("3x", 45.0)])
+def test_patience_is_a_factor_of_the_profile_s_or_seconds(given: str, seconds: float) -> None:
+    from conformance.commands.options import Patience, patience_of
+
+    context = click.Context(click.Command("run"))
+    patience = patience_of(context, click.Option(["--patience"]), given)
+    assert isinstance(patience, Patience)
+    assert patience.seconds(15.0) == seconds

@@ -99,7 +99,7 @@ def suite(tmp_path: Path) -> Iterator[Callable[..., Running]]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_ends_a_run_with_the_report_so_far(suite: Callable[..., Running], number: int) -> None:
     running = suite(
-        tiny("mute"), "--scenario", "prompt/plain", "--scenario", "tool/*", "--jobs", "1", "--patience", "99"
+        tiny("mute"), "--scenario", "prompt/plain", "--scenario", "tool/*", "--jobs", "1", "--patience", "99s"
     )
     running.until_written("session/prompt", "prompt-plain")
     running.process.send_signal(number)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from conformance.commands.options import exit_status, formats, verbosity, write_views
+from conformance.commands.options import Patience, exit_status, formats, patience, verbosity, write_views
 
 if TYPE_CHECKING:
     from conformance.fuzz.campaign import Campaign
@@ -49,12 +49,7 @@ def layers(context: click.Context, parameter: click.Parameter | None, values: tu
     metavar="NAMES",
     help="bytes, envelope, params, sequence; with commas.  [default: all]",
 )
-@click.option(
-    "--patience",
-    type=click.FloatRange(0.1, 3600),
-    metavar="SECONDS",
-    help="How long to wait for one thing before it is missing.  [profile: 15]",
-)
+@patience
 @click.option(
     "--report",
     "folder",
@@ -83,7 +78,7 @@ def command(
     seed: int | None,
     jobs: int,
     chosen: tuple[str, ...],
-    patience: float | None,
+    patience: Patience | None,
     folder: Path,
     names: tuple[str, ...],
     enough: int | None,
@@ -113,7 +108,7 @@ def command(
         seed=random.randrange(1, 1_000_000) if seed is None else seed,
         jobs=jobs,
         layers=chosen,
-        patience=patience,
+        patience=patience.seconds(tested.limits.patience) if patience is not None else None,
         strict=strict,
         enough=enough,
         folder=folder,

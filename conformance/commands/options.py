@@ -36,6 +36,46 @@ def formats(context: click.Context, parameter: click.Parameter | None, value: st
     return names
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How patient a run is: so many times as the profile says, or so many seconds for one wait."""
+
+    value: float
+    is_in_seconds: bool
+
+    def seconds(self, profile: float) -> float:
+        """Seconds for one wait, where the profile says `profile`."""
+        return self.value if self.is_in_seconds else self.value * profile
+
+
+def patience_of(context: click.Context, parameter: click.Parameter, value: str | None) -> Patience | None:
+    """ "3" is three times the profile's patience, "45s" 45 seconds for one wait; windows grow with it."""
+    if value is None:
+        return None
+    text = value.strip().lower()
+    try:
+        patience = Patience(float(text.removesuffix("x").removesuffix("s")), text.endswith("s"))
+    except ValueError:
+        told = f'{value!r} is no patience; "2" doubles it, "45s" is 45 seconds'
+        raise click.BadParameter(told, context, parameter) from None
+    if not 0.01 <= patience.value <= 3600:
+        raise click.BadParameter(f"{value} is out of range; between 0.01 and 3600", context, parameter)
+    return patience
+
+
+def patience(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option --patience."""
+    says = 'How patient to be: "2" is twice as long as the profile says, "45s" is 45 seconds for one wait.'
+    return click.option("--patience", callback=patience_of, metavar="X", help=says)(command)
+
+
+def usual_jobs() -> int:
+    """Scenarios at a time where nothing is said: they wait more than they work."""
+    import os
+
+    return max(1, min(4, 2 * (os.cpu_count() or 1)))
+
+
 def verbosity(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options -v and -q."""
     command = click.option("-v", "--verbose", is_flag=True, help="Every scenario, every rule, every finding.")(command)

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from conformance.commands.options import FOLDER, Reporters, exit_status, formats, verbosity, write_views
+from conformance.commands.options import (
+    FOLDER,
+    Patience,
+    Reporters,
+    exit_status,
+    formats,
+    patience,
+    usual_jobs,
+    verbosity,
+    write_views,
+)
 
 if TYPE_CHECKING:
     from conformance.profile import Profile
@@ -42,14 +52,15 @@ _OURS: Final = ("report.json", "report.ndjson", "report.html", "report.md", "rep
 @click.option(
     "--rule", "rules", multiple=True, metavar="GLOB", help="Only scenarios that exercise these rules; may be repeated."
 )
-@click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="Scenarios at a time.")
-@click.option("--seed", type=int, help="Of all that is random; a report names the one that it used.")
 @click.option(
-    "--patience",
-    type=click.FloatRange(0.1, 3600),
-    metavar="SECONDS",
-    help="How long to wait for one thing.  [profile: 15]",
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=usual_jobs,
+    show_default="4, or twice the cores where that is less",
+    help="Scenarios at a time.",
 )
+@click.option("--seed", type=int, help="Of all that is random; a report names the one that it used.")
+@patience
 @click.option(
     "--report", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path(FOLDER), show_default=True
 )
@@ -79,7 +90,7 @@ def command(
     rules: tuple[str, ...],
     jobs: int,
     seed: int | None,
-    patience: float | None,
+    patience: Patience | None,
     folder: Path,
     names: tuple[str, ...],
     baseline: Path | None,
@@ -99,7 +110,8 @@ def command(
     from conformance.peers.family import adopt_orphans, end_orphans
     from conformance.report.console import Console
 
-    options = runner.Options(scenarios, rules, jobs, seed, patience, folder, arguments)
+    seconds = patience.seconds(tested.limits.patience) if patience is not None else None
+    options = runner.Options(scenarios, rules, jobs, seed, seconds, folder, arguments)
     chosen = [scenario.id for scenario in runner.choose(options)]  # wrong globs are told before the old report goes
     known, where = _known(tested, baseline, chosen)
     _make_room(folder)
