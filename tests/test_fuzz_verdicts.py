@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance.fuzz.verdicts import OWN, Signature, decided, findings, kind_of, rules
+from conformance.fuzz.verdicts import MEMORY, OWN, Signature, decided, findings, kind_of, rules
 from tests.story import Story
 
 
@@ -134,3 +134,14 @@ def test_should_rules_count_only_when_strict() -> None:
     assert {rule.level for rule in lenient} == {"must"}
     assert {rule.party for rule in strict} == {"agent"}
     assert len(strict) > len(lenient)
+
+
+class TestMemory:
+    def test_growth_with_every_round_is_found(self) -> None:
+        story = Story().begin()
+        for number in range(3, 10):
+            story.control("memory", bytes=number * 10**7, round=number)
+        assert found(story) == [str(MEMORY)]
+
+    def test_a_few_rounds_prove_nothing(self) -> None:
+        assert found(Story().begin().control("memory", bytes=1, round=1).control("memory", bytes=2, round=2)) == []
