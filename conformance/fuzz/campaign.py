@@ -226,7 +226,7 @@ class Campaign:
     def _is_new(self, signature: Signature) -> bool:
         same_rule = sum(own.rule == signature.rule for own in self.progress.investigated)
         is_known = signature in self.progress.investigated or self.progress.tries[signature] >= _MOST_TRIES
-        return not is_known and same_rule < _MOST_OF_A_RULE
+        return not is_known and same_rule < _MOST_OF_A_RULE and signature.rule not in self.profile.expect
 
     # -- failures
 
