@@ -99,11 +99,16 @@ class TestEndsIdleCancelled:
     def test_end_turn_that_only_the_cancel_explains(self) -> None:
         assert at_work().cancel().after(0.1).idle("end_turn").fails(ENDS)
 
-    @pytest.mark.parametrize("seconds", [0, 0.05, 0.1])
+    @pytest.mark.parametrize("seconds", [0.05, 0.1])
     def test_end_turn_that_crossed_the_cancel_is_a_warning(self, seconds: float) -> None:
         story = at_work().says("a1", ", that is it.").cancel().after(seconds).idle("end_turn")
         assert story.fails(ENDS) == []
         assert len(story.warns(ENDS)) == 1
+
+    @pytest.mark.parametrize("seconds", [0, 0.03])
+    def test_end_turn_in_one_burst_with_the_cancel_says_nothing(self, seconds: float) -> None:
+        story = at_work().says("a1", ", that is it.").cancel().after(seconds).idle("end_turn")
+        assert story.silent(ENDS)
 
     def test_end_turn_at_once_with_a_tool_call_cancelled(self) -> None:
         story = at_work().update("tool_call_update", toolCallId="c1", title="walk", status="in_progress")

@@ -57,7 +57,7 @@ def taken_up(work: Work, cancel: Event) -> Submission | None:
     exercised="session/cancel sent while running was the last reported state, and what followed it",
     proof="no idle within the patience; or the idle says something else although the work was surely cut short (the "
     "model was held, a tool call ended as cancelled, a permission was pending) or had time enough to see the cancel",
-    never="an end that crossed the cancel: a warning; a held prompt that is inserted and goes on with no idle "
+    never="an end that crossed the cancel: a warning, and nothing in one burst with it; a held prompt that is inserted and goes on with no idle "
     "between; an agent that waits for another answer of the client",
 )
 def ends_idle_cancelled(work: Work) -> Verdict:
@@ -92,7 +92,7 @@ def ends_idle_cancelled(work: Work) -> Verdict:
         because = (proof[0], *begun, proof[1], *middle, (work.ended.event, f"the work ends with {reason}"))
         if cut is not None or not may_have_crossed(work, cancel):
             yield violation(f"cancelled work ended with {reason}", *because)
-        else:
+        elif apart(cancel, work.ended.event) >= BURST:
             yield warning(
                 f"work that was being cancelled ended with {reason}: it may have ended by itself just then", *because
             )
