@@ -57,8 +57,8 @@ def taken_up(work: Work, cancel: Event) -> Submission | None:
     exercised="session/cancel sent while running was the last reported state, and what followed it",
     proof="no idle within the patience; or the idle says something else although the work was surely cut short (the "
     "model was held, a tool call ended as cancelled, a permission was pending) or had time enough to see the cancel",
-    never="an end that crossed the cancel: a warning, and nothing in one burst with it; a held prompt that is inserted and goes on with no idle "
-    "between; an agent that waits for another answer of the client",
+    never="an end that crossed the cancel: a warning, and nothing in one burst with it; a held prompt that is "
+    "inserted and goes on with no idle between; an agent that waits for another answer of the client",
 )
 def ends_idle_cancelled(work: Work) -> Verdict:
     cancel = cancelled_here(work)
