@@ -13,7 +13,7 @@ import pytest
 from conformance import runner
 from conformance.history import read_transcript
 from conformance.peers.launch import limits_of
-from conformance.profile import Profile, with_command
+from conformance.profile import Profile, load_profile, with_command
 from conformance.report import Report, RunEvent, RunFinished, RunStarted, ScenarioFinished, ScenarioStarted, Target
 from conformance.rules import judge
 from conformance.runner import Options, Ran, UsageProblem, check, choose
@@ -257,3 +257,35 @@ def test_transcripts_of_others_are_judged_too(tmp_path: Path) -> None:
     assert rule.status == "fail"
     assert report.verdict == "nonconformant"
     assert isinstance(events[-1], RunFinished)
+
+
+# -- the bundled scenarios on the reference agent
+
+
+def test_a_scenario_of_each_area_comes_about_on_the_reference_agent() -> None:
+    chosen = (
+        "cancel/model-held",
+        "clients/clashing-ids",
+        "commands/replayed",
+        "failures/before-the-response",
+        "lost/response",
+        "order/requires-action",
+        "prompt/held",
+        "replay/over-kept-messages",
+        "session/close-with-prompts-waiting",
+        "tool/permission-denied",
+        "wire/array",
+    )
+    outcome = ran(load_profile("reference"), *chosen, patience=20.0)
+    assert [(s.id, s.status, s.reason) for s in outcome.report.scenarios] == [(id, "completed", "") for id in chosen]
+    assert [rule.id for rule in outcome.report.rules if rule.status == "fail"] == []
+
+
+@pytest.mark.slow
+def test_every_must_rule_is_exercised_on_the_reference_agent_and_none_fails() -> None:
+    outcome = ran(load_profile("reference"), patience=20.0)
+    assert outcome.report.verdict == "conformant"
+    not_brought_about = {s.id: s.reason for s in outcome.report.scenarios if s.status == "completed" and s.reason}
+    assert not_brought_about == {}
+    must = [rule for rule in outcome.report.rules if rule.level == "must"]
+    assert [rule.id for rule in must if rule.status not in ("pass", "warn", "not-applicable")] == []

@@ -80,7 +80,7 @@ async def play(
             async with asyncio.timeout(max(_LEAST_FAREWELL, deadline - asyncio.get_running_loop().time())):
                 await wind_up(stage, is_whole=played.status == "completed")
     finally:
-        if is_done is not None:
+        if is_done is not None and not played.unanswered:  # whether to begin another is not known before it is told
             is_done.set()
         await _end(stage)
         for effect in sorted(stage.effects):
