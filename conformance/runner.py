@@ -216,7 +216,7 @@ class _Run:
             await asyncio.gather(*leaving, return_exceptions=True)
 
     async def _one(self, scenario: Scenario, is_done: asyncio.Event) -> None:
-        """Plays one scenario; sets `is_done` when all that is left of it is the end of its agents, at the latest when it
+        """Plays one scenario; sets `is_done` when all that is left is the end of its agents, at the latest when it
         returns."""
         try:
             await self._prepared(scenario, is_done)
