@@ -20,12 +20,12 @@ from conformance.fuzz.corpus import Corpus, changed
 from conformance.fuzz.findings import Failure
 from conformance.fuzz.investigating import Investigation, Shown
 from conformance.fuzz.live import Live
-from conformance.fuzz.memory import resident
+from conformance.fuzz.memory import children, resident
 from conformance.fuzz.moves import sequence_layer
 from conformance.fuzz.playing import Ran, on_live
 from conformance.fuzz.situations import triples
 from conformance.fuzz.traffic import bytes_layer, envelope_layer, params_layer
-from conformance.fuzz.verdicts import MEMORY, Signature, decided, findings, rules
+from conformance.fuzz.verdicts import LEFTOVER, MEMORY, Signature, decided, findings, rules
 from conformance.fuzz.world import World, world_of
 from conformance.fuzz.writing import NotWritable, Steps, scenario_of
 from conformance.peers import AgentDidNotStart
@@ -215,9 +215,14 @@ class Campaign:
         return is_sure
 
     async def _weigh(self, live: Live, steps: Steps, origin: str) -> None:
-        """Where a process has grown a lot, the sequence with which it grew most is looked into."""
+        """Where a process has grown a lot, the sequence with which it grew most is looked into; and one that left a
+        process behind, though all its sessions are closed."""
         if live.is_spent:
             return
+        before, live.children = live.children, children(live)
+        if live.children > before and self._is_new(LEFTOVER):
+            self.progress.investigated.add(LEFTOVER)
+            await self._investigate(LEFTOVER, steps, origin)
         growth = live.grown(resident(live), steps, origin)
         if growth is not None and self._is_new(MEMORY):
             self.progress.investigated.add(MEMORY)

@@ -118,6 +118,7 @@ class Live:
         self._profile = profile
         self._lent: Lent | None = None
         self._connection: Connection | None = None
+        self.children = 0  # processes that it has started
         self._least = self._held = 0  # bytes
         self._most: tuple[int, Steps, str] = (0, [], "")
         self.greeting: Greeting

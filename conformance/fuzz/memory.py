@@ -1,6 +1,7 @@
-"""Memory that grows with every round of the same steps, nothing of the earlier rounds being open any more.
+"""What an agent's process holds: memory that grows with every round of the same steps, nothing of the earlier rounds
+being open any more, and processes that it has started.
 
-Looks at the resident memory of the agent's process where the system tells it (Linux). An agent may keep what it was
+Looks at the process where the system tells of it (Linux). An agent may keep what it was
 sent: growth counts only beyond a multiple of the bytes that were exchanged.
 """
 
@@ -35,6 +36,18 @@ def resident(live: Live) -> int:
     import resource
 
     return int(pages) * resource.getpagesize()
+
+
+def children(live: Live) -> int:
+    """How many processes the agent has started that live; 0 where that is not known (all but Linux)."""
+    connection = live.connection
+    if not isinstance(connection, ProcessConnection):
+        return 0
+    try:
+        tasks = Path(f"/proc/{connection.process.family.leader}/task").iterdir()
+        return sum(len((task / "children").read_text(encoding="ascii").split()) for task in tasks)
+    except OSError:
+        return 0
 
 
 async def rounds(profile: Profile, scenario: Scenario, *, seed: int, patience: float) -> Ran:

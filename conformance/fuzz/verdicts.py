@@ -45,6 +45,7 @@ class Signature:
 
 
 MEMORY: Final = Signature("fuzz.bounded", GROWTH)
+LEFTOVER: Final = Signature("fuzz.no-leftover", "# processes of the agent live on after it")
 
 
 def _no_crash(connection: Connection) -> Verdict:
