@@ -133,6 +133,32 @@ class TestSuccessWithoutWaiting:
         assert story.fails(self.rule) == [message]
         assert story.reply(id, messageId="u").idle("end_turn").fails(self.rule) == [message]
 
+    @pytest.mark.parametrize("driven", [True, False])
+    @pytest.mark.parametrize("response_first", [True, False])
+    def test_message_and_response_only_when_the_work_is_over(self, driven: bool, response_first: bool) -> None:
+        story = Story(driven=driven).begin()
+        id = story.prompt("Hello", nonce="acp-1" if driven else None)
+        story.running().says("a", "Hi").idle("end_turn")
+        if response_first:
+            story.reply(id, messageId="u").user("u", "Hello acp-1")
+        else:
+            story.user("u", "Hello acp-1").reply(id, messageId="u")
+        assert story.silent(self.rule)
+        if driven:
+            story.control("window", kind="quiet", session="s", began=len(story.recorder.history), seconds=1)
+        else:
+            story.after(2).barrier()
+        message = ["the prompt was inserted and answered only when its work was over"]
+        assert (story.fails(self.rule), story.warns(self.rule)) == ((message, []) if driven else ([], message))
+
+    def test_a_prompt_that_waits_for_work_of_the_agents_own(self) -> None:
+        story = Story().begin()
+        id = story.prompt("Hello", nonce="acp-1")
+        story.running().says("a", "Welcome").idle("end_turn")
+        story.user("u", "Hello acp-1").reply(id, messageId="u").running().says("b", "Hi").idle("end_turn")
+        story.control("window", kind="quiet", session="s", began=len(story.recorder.history), seconds=1)
+        assert story.passes(self.rule)
+
     def test_another_session_was_held_open(self) -> None:
         story = Story().begin()
         story.prompt("Hello", nonce="acp-1")
@@ -456,6 +482,23 @@ class TestFailureEndsIdleError:
     def test_no_reason_is_a_warning(self) -> None:
         story = self.failed().idle()
         assert (story.fails(self.rule), len(story.warns(self.rule))) == ([], 1)
+
+    @pytest.mark.parametrize("told", ["API Error: 529 overloaded", "Error: connection refused.", None])
+    def test_a_failure_that_is_only_told_in_words_is_a_warning(self, told: str | None) -> None:
+        story = foreign()
+        story.reply(story.prompt("Hello"), messageId="u").user("u", "Hello").running()
+        if told is None:
+            story.update("notice", severity="error", title="The provider failed")
+        else:
+            story.says("a", told)
+        assert (story.idle("end_turn").fails(self.rule), len(story.warns(self.rule))) == ([], 1)
+
+    @pytest.mark.parametrize("said", ["Errors are values.", "The error was mended.", "Errands done."])
+    def test_words_about_errors(self, said: str) -> None:
+        story = foreign()
+        story.reply(story.prompt("Hello"), messageId="u").user("u", "Hello").running().says("a", said)
+        story.update("notice", severity="error", title="No telemetry")
+        assert story.idle("end_turn").silent(self.rule)
 
     def test_a_reason_of_its_own(self) -> None:
         assert self.failed().idle("_overloaded").passes(self.rule)

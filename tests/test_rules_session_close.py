@@ -54,6 +54,13 @@ class TestCloseCancelsFirst:
         story.idle("end_turn").reply(close)
         assert len(story.fails(self.rule)) == 1
 
+    @pytest.mark.parametrize("reason", ["end_turn", "error", None])
+    def test_another_reason_and_a_cancelled_tool_call(self, reason: str | None) -> None:
+        story, close = self.closing()
+        story.update("tool_call_update", toolCallId="c", status="cancelled").idle(reason).reply(close)
+        assert len(story.fails(self.rule)) == 1
+        assert because(story, self.rule) == sorted(because(story, self.rule))
+
     def test_an_idle_session_or_a_failed_close(self) -> None:
         idle = Story().begin()
         idle.reply(idle.request("session/close", {"sessionId": "s"}))
@@ -85,6 +92,19 @@ class TestCloseAnswersPrompts:
         story.idle("cancelled").refuse(held, -32800).reply(close)
         assert len(story.fails(self.rule)) == 1
         assert because(story, self.rule) == sorted(because(story, self.rule))
+
+    def test_success_for_a_held_prompt_that_is_never_reported(self) -> None:
+        story, (held, close) = self.closing(inserted=False)
+        story.reply(held, messageId="u1").idle("cancelled")
+        assert story.silent(self.rule) or story.passes(self.rule)
+        story.reply(close)
+        assert story.fails(self.rule) == ["a prompt that the close kept from being inserted was answered with success"]
+        assert because(story, self.rule) == sorted(because(story, self.rule))
+
+    def test_success_for_a_prompt_that_nothing_held(self) -> None:
+        story = Story().begin()
+        sent, close = story.prompt("Hello"), story.request("session/close", {"sessionId": "s"})
+        assert story.reply(sent, messageId="u1").reply(close).passes(self.rule)
 
     def test_another_error_for_a_held_prompt(self) -> None:
         story, (held, close) = self.closing(inserted=False)

@@ -100,6 +100,17 @@ class TestRunning:
 class TestIdle:
     rule = "state.idle-when-work-ends"
 
+    def test_a_silence_that_the_next_prompt_broke_is_the_users(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("One"), messageId="u1").user("u1", "One").running().says("a", "Done.").after(45)
+        story.reply(story.prompt("Two"), messageId="u2").user("u2", "Two").says("b", "Done.").after(60)
+        assert story.barrier().fails(self.rule) == ["work came to its end and was never reported as idle"]
+
+    def test_a_silence_of_its_own(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("One"), messageId="u1").user("u1", "One").running().says("a", "So ").after(45)
+        assert story.says("a", "far").after(60).barrier().fails(self.rule) == []
+
     def test_never_in_a_recording(self) -> None:
         story = accepted(foreign()).running().says("a", "Blue.").after(60).barrier()
         assert story.fails(self.rule) == ["work came to its end and was never reported as idle"]
@@ -297,6 +308,17 @@ class TestIdleAfterUpdates:
         story = foreign().running().says("a", "1").idle("end_turn")
         id = story.resume(replay=True)
         assert story.says("a", "1").idle().reply(id).passes(self.rule)
+
+    def test_a_replay_that_comes_too_late_has_a_rule_of_its_own(self) -> None:
+        story = foreign().running().says("a", "1").idle("end_turn")
+        id = story.resume(replay=True)
+        story.idle().reply(id).update("agent_message", messageId="a", content=[{"type": "text", "text": "1"}])
+        assert (story.fails(self.rule), len(story.fails("replay.before-response"))) == ([], 1)
+
+    def test_late_words_after_a_resume_that_replays_nothing(self) -> None:
+        story = foreign().running().says("a", "1").idle("end_turn")
+        id = story.resume()
+        assert story.idle("end_turn").reply(id).says("a", "2").fails(self.rule)
 
 
 class TestBackgroundFailure:

@@ -124,6 +124,15 @@ class View:
         at = bisect_right(self.replays, seq, key=lambda replay: replay.seq)
         return self.replays[at] if at < len(self.replays) else None
 
+    @cached_property
+    def _asks_for_history(self) -> list[Replay]:
+        return [replay for replay in self.replays if replay.asks_for_history]
+
+    def history_asked_after(self, seq: float) -> Replay | None:
+        """The first session/resume of it after that position that asks for the history."""
+        at = bisect_right(self._asks_for_history, seq, key=lambda replay: replay.seq)
+        return self._asks_for_history[at] if at < len(self._asks_for_history) else None
+
     def work_before(self, seq: float) -> Work | None:
         """The last work that began before that position."""
         at = bisect_left(self.works, seq, key=lambda work: work.seq) - 1

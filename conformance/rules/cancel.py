@@ -208,8 +208,10 @@ def updates_before_idle(work: Work) -> Verdict:
     if view.connection.last_sign_after(work.ended.seq) is not None:
         yield EXERCISED
     following = next(iter(view.works_after(work.ended.seq)), None)
+    resume = view.history_asked_after(work.ended.seq)  # what it brings too late is replay.before-response
+    until = min((span.seq for span in (following, resume) if span is not None), default=float("inf"))
     background = listed_in_background(work)
-    for update in view.updates_between(work.ended.seq, following.seq if following is not None else float("inf")):
+    for update in view.updates_between(work.ended.seq, until):
         if update.replay is not None or update.kind not in OUTPUT:
             continue
         message = view.message_of(update)

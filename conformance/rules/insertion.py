@@ -1,7 +1,8 @@
 """Whether, and until when, the message of an accepted prompt was owed: what several rules about prompts build on."""
 
-from conformance.conversation import Submission, View
+from conformance.conversation import Submission, Update, View
 from conformance.history import Event
+from conformance.rules.registry import Verdict, violation, warning
 
 Part = tuple[Event, str]
 
@@ -62,3 +63,32 @@ def _quiet_after(submission: Submission, view: View, response: Event) -> Event |
     elif (barrier := connection.quiet_barrier_after(since)) is not None:
         shown = barrier.response
     return shown if shown is not None and view.state_at(shown.seq) in ("idle", None) else None
+
+
+def inserted_after_its_work(submission: Submission, report: Update) -> Verdict:
+    """What there is to say of a prompt that is reported and answered only when work that it alone can have caused is
+    over, and that has no work after that."""
+    view, response, session = submission.view, submission.response, submission.session
+    work = view.work_before(report.seq) if view is not None else None
+    if view is None or response is None or work is None or not submission.seq < work.seq:
+        return
+    output = view.first_output(work.seq, work.ended_at)
+    quiet = _quiet_after(submission, view, max(report.event, response, key=lambda event: event.seq))
+    if work.ended is None or work.ended_at > min(report.seq, response.seq) or output is None or quiet is None:
+        return
+    is_alone = session.unfinished(submission.seq) is None and not session.submissions_between(submission.seq, quiet.seq)
+    if not is_alone or session.stops_between(submission.seq, quiet.seq):
+        return
+    tell = violation if session.conversation.is_driven else warning
+    yield tell(
+        "the prompt was inserted and answered only when its work was over",
+        *in_order(
+            (submission.request.event, "this prompt"),
+            (work.began.event, "work begins, and nothing else is asked"),
+            (output.event, "the agent answers"),
+            (work.ended.event, "the work is over"),
+            (report.event, "only now the message is reported"),
+            (response, "only now the prompt is answered"),
+            (quiet, "and no other work is done for it"),
+        ),
+    )

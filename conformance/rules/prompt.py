@@ -4,7 +4,7 @@ import json
 
 from conformance.conversation import Message, Session, Submission, Update, Work
 from conformance.history import Event
-from conformance.rules.insertion import in_order, told_since, unreported_at
+from conformance.rules.insertion import in_order, inserted_after_its_work, told_since, unreported_at
 from conformance.rules.refusal import why_refusable
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
@@ -137,6 +137,7 @@ def success_without_waiting_for_work(submission: Submission) -> Verdict:
         return
     work = view.work_at(report.seq) or next(iter(view.works_after(report.seq)), None)
     if work is None:
+        yield from inserted_after_its_work(submission, report)
         return
     windows = (w for w in submission.request.connection.windows_after(report.seq, "hold") if work.holds(w.seq))
     held = next((w for w in windows if (w.control or {}).get("session") in (view.id, None)), None)

@@ -1,5 +1,6 @@
 """Prompts: failures after insertion are told by an idle with the stop reason `error`, never by the response."""
 
+import re
 from bisect import bisect_left
 from itertools import takewhile
 from typing import Any
@@ -16,6 +17,10 @@ from conformance.conversation.span import Span
 from conformance.rules.insertion import in_order
 from conformance.rules.refusal import why_refusable
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
+
+SAYING = ("agent_message", "agent_message_chunk", "tool_call_update", "notice")
+FAILURE = re.compile(r"\W*((api|provider|internal|model|request) )?error\b\W.{0,300}\Z", re.IGNORECASE | re.DOTALL)
+"""A message that is nothing but an error."""
 
 
 @rule(
@@ -59,11 +64,13 @@ def no_error_after_insertion(submission: Submission) -> Verdict:
     exercised="work whose every model request failed after the message was inserted, and that ended",
     proof="the work ends with another known stop reason, or no idle arrives within the patience after the last "
     "failure while the agent lives",
-    never="a retry that succeeds; a refusal or limit that the model reported; no stop reason at all: a warning; a "
-    "process that exits",
+    never="a retry that succeeds; a refusal or limit that the model reported; no stop reason at all, or an error that "
+    "is only told in words: a warning; a process that exits",
 )
 def failure_ends_idle_error(submission: Submission) -> Verdict:
     requests, view, report = submission.model_requests, submission.view, submission.report
+    if not requests:
+        yield from _looks_failed(submission)
     if not requests or view is None or report is None or not submission.request.succeeded:
         return
     if any(request.answered is None or not request.was_failed for request in requests):
@@ -95,6 +102,26 @@ def failure_ends_idle_error(submission: Submission) -> Verdict:
     elif (waited := submission.request.connection.out_of_patience(last.answered)) is not None:
         yield violation(
             "the failure was never told: no idle came", *proof, (waited, "and no idle arrives within the patience")
+        )
+
+
+def _looks_failed(submission: Submission) -> Verdict:
+    """Work that is said to have ended well, and of which an error is all that came: whether a failure ended it cannot
+    be seen where the model is not the suite's."""
+    work = submission.work
+    if work is None or work.ended is None or work.stop_reason != "end_turn" or not submission.request.succeeded:
+        return
+    told = [u for u in work.updates if u.kind in SAYING and not u.view.is_replayed(u)]
+    said = [u for u in told if u.kind != "notice"]
+    if any(u.kind == "tool_call_update" for u in said):
+        return
+    is_told = bool(told) and told[-1].body.get("severity") == "error" and not said
+    if is_told or FAILURE.match("".join(u.text for u in said)):
+        yield warning(
+            "work that brought nothing but an error ended with end_turn",
+            (submission.request.event, "this prompt"),
+            (told[-1].event, "an error is all that comes of it"),
+            (work.ended.event, "and the work is said to have ended well"),
         )
 
 

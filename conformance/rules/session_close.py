@@ -1,8 +1,10 @@
 """Closing a session: what it ends, what it answers, and the silence after it (schema CloseSessionRequest)."""
 
-from conformance.conversation import Conversation, Request, State, Submission, View, Work
+from conformance.conversation import Conversation, Request, State, Submission, View
 from conformance.history import Event
 from conformance.protocol.errors import ErrorCode, error_name
+from conformance.rules.cancel import cut_short
+from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 from conformance.rules.session import NAMES_NO_OWN, closed_before, sessions_there
 from conformance.wire import shown
@@ -28,7 +30,7 @@ def closes_of(view: View) -> list[Request]:
     source="schema CloseSessionRequest",
     exercised="session/close while running with the model held, or while running at all",
     proof="no idle before the close response though the session was running; or an idle of another reason though the "
-    "model was held",
+    "model was held, a permission was pending or a tool call ended as cancelled",
     never="work that ended by itself while the close was on its way; closing an idle session",
 )
 def close_cancels_first(view: View) -> Verdict:
@@ -49,16 +51,11 @@ def close_cancels_first(view: View) -> Verdict:
             )
         elif work.stop_reason == "cancelled":
             yield EXERCISED
-        elif _model_was_held(view, work, close):
+        elif (cut := cut_short(work, close.event)) is not None:
+            told = (work.ended.event, f"so only the close can have ended it; its idle says {_reason(work.ended)}")
             yield violation(
                 f"the work that session/close ended was reported with {_reason(work.ended)} instead of 'cancelled'",
-                running,
-                asked,
-                (
-                    work.ended.event,
-                    f"the model was held, so only the close can have ended it; it says {_reason(work.ended)}",
-                ),
-                (close.response, "the close is answered"),
+                *in_order(running, asked, cut, told, (close.response, "the close is answered")),
             )
         elif work.stop_reason in (None, "error"):
             yield warning(
@@ -73,17 +70,6 @@ def _reason(state: State) -> str:
     return f"stopReason {shown(state.stop_reason)}" if state.stop_reason is not None else "no stopReason"
 
 
-def _model_was_held(view: View, work: Work, close: Request) -> bool:
-    """Whether the scripted model held a request of that work from before the close until after the work's end."""
-    return any(
-        request.held is not None
-        and work.seq < request.held.seq < close.seq
-        and (request.released is None or request.released.seq > work.ended_at)
-        for submission in view.session.submissions
-        for request in submission.model_requests
-    )
-
-
 @rule(
     "session.close-answers-prompts",
     MUST,
@@ -91,10 +77,10 @@ def _model_was_held(view: View, work: Work, close: Request) -> bool:
     "was.",
     source="schema CloseSessionRequest",
     exercised="session/close with a pending prompt",
-    proof="an error though the message was reported; another error than -32800 though it never was and earlier work "
-    "held it; or no answer within the patience after the close response",
+    proof="an error though the message was reported; another error than -32800, or success, though it never was and "
+    "earlier work held it; or no answer within the patience after the close response",
     never="the answer coming after the close response; a prompt that is refused for its own sake; success for a "
-    "message not yet reported",
+    "message that no work held, or that is reported before the close response",
 )
 def close_answers_prompts(submission: Submission) -> Verdict:
     request = submission.request
@@ -121,6 +107,7 @@ def close_answers_prompts(submission: Submission) -> Verdict:
         return
     yield EXERCISED
     if not request.failed:
+        yield from _success_unreported(submission, close)
         return
     code = error_name(request.error_code) if request.error_code is not None else "an error without a code"
     if report is not None and request.error_code not in OWN_REASONS:
@@ -147,6 +134,26 @@ def close_answers_prompts(submission: Submission) -> Verdict:
             closed,
             (submission.response, f"it gets {code}"),
         )
+
+
+def _success_unreported(submission: Submission, close: Request) -> Verdict:
+    """Success for a prompt that earlier work held, and of whose message nothing had been told when the close was
+    answered: after that nothing more may be."""
+    view, response = submission.view, submission.response
+    work = view.work_at(submission.seq) if view is not None else None
+    is_told = submission.report is not None or submission.marked or any(m.updates for m in submission.own_messages)
+    if work is None or close.response is None or response is None or is_told or submission.model_requests:
+        return
+    yield violation(
+        "a prompt that the close kept from being inserted was answered with success",
+        *in_order(
+            (work.began.event, "work is open"),
+            (submission.request.event, "this prompt is pending"),
+            (close.event, "when its session is closed"),
+            (response, "it gets success, and its message was not reported"),
+            (close.response, "after the close response nothing more may come: the message was never inserted"),
+        ),
+    )
 
 
 @rule(

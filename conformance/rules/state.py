@@ -174,10 +174,15 @@ def idle_when_work_ends(work: Work) -> Verdict:
 
 
 def patience_with(work: Work) -> float:
-    """Seconds of silence that are no pause of this work: more than the patience, and than twice its longest pause."""
-    times = [update.event.t for update in work.updates]
-    pauses = (later - earlier for earlier, later in pairwise(times))
-    return max(2 * max(pauses, default=0.0), work.view.session.conversation.patience)
+    """Seconds of silence that are no pause of this work: more than the patience, and than twice its longest pause.
+    Where a prompt broke a silence, it was the user's."""
+    session = work.view.session
+    pauses = (
+        later.event.t - earlier.event.t
+        for earlier, later in pairwise(work.updates)
+        if not session.inserted_between(earlier.seq, later.seq + 1)
+    )
+    return max(2 * max(pauses, default=0.0), session.conversation.patience)
 
 
 def _is_a_command(work: Work) -> bool:

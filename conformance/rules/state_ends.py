@@ -102,13 +102,15 @@ def idle_after_its_updates(work: Work) -> Verdict:
 
 
 def late_output(work: Work) -> list[Update]:
-    """Updates of messages that began in the work, after its idle and before other work or a resume of the session."""
+    """Updates of messages that began in the work, after its idle and before other work or a resume that replays."""
     view = work.view
     if work.ended is None:
         return []
     following = next(iter(view.works_after(work.ended.seq)), None)
+    resume = view.history_asked_after(work.ended.seq)  # what it brings too late is replay.before-response
+    until = min((span.seq for span in (following, resume) if span is not None), default=float("inf"))
     late = []
-    for update in view.updates_between(work.ended.seq, following.seq if following is not None else float("inf")):
+    for update in view.updates_between(work.ended.seq, until):
         message = view.message_of(update) if is_output(update) and update.replay is None else None
         if message is not None and work.holds(message.first.seq):
             late.append(update)
