@@ -558,3 +558,13 @@ class TestOnlyWhenCancelled:
 
     def test_no_cancelled_idle_exercises_nothing(self) -> None:
         assert at_work().idle("end_turn").silent(ONLY)
+
+
+def test_an_error_for_a_failure_that_came_before_the_cancel_is_told_by_the_rule_about_failures() -> None:
+    story = Story(model="openai-chat").begin()
+    first = story.prompt("Hello", nonce="acp-1")
+    story.user("u1", "Hello acp-1").running()
+    story.control("model-request", at="model", number=1, nonce="acp-1", group="chat", side=False, last_user=True)
+    story.control("model-answered", at="model", number=1, how="fail", status=500, injected=True)
+    story.cancel().refuse(first, -32603)
+    assert story.fails("cancel.prompt-still-succeeds") == []

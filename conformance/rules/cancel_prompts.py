@@ -32,6 +32,10 @@ def prompt_still_succeeds(submission: Submission) -> Verdict:
         return
     if request.succeeded and report.seq < cancels[-1].seq:
         yield EXERCISED
+    elif any(
+        r.was_failed and r.answered is not None and r.answered.seq < cancels[0].seq for r in submission.model_requests
+    ):
+        return  # the failure that came first is what it was answered with: prompt.no-error-after-insertion
     elif request.failed and not (request.error_code == CANCELLED and of_the_request(cancels)):
         yield violation(
             f"a cancelled prompt was answered with the error {request.error_code}, though its message is in the "
