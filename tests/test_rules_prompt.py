@@ -450,6 +450,15 @@ def failing(story: Story, *, how: str = "fail", injected: bool = True, number: i
     story.control("model-request", at="", number=number, api="openai-chat", nonce="acp-1", group="chat", last_user=True)
     return story.control("model-answered", at="", number=number, how=how, status=401, injected=injected)
 
+    def test_an_error_and_a_replay_that_tells_the_message(self) -> None:
+        story = Story().begin()
+        first = story.prompt("Hello", nonce="acp-1")
+        story.running().idle("end_turn").refuse(first, -32603)
+        assert story.passes(self.rule)
+        resumed = story.resume(replay=True)
+        story.user("u1", "Hello acp-1").idle().reply(resumed)
+        assert story.fails(self.rule)
+
 
 class TestFailureEndsIdleError:
     rule = "prompt.failure-ends-idle-error"

@@ -1,9 +1,10 @@
 """Cancellation of prompts: $/cancel_request and session/cancel before and after insertion (RFD 'Report failures
 after insertion')."""
 
-from conformance.conversation import Connection, Submission, text_after
+from conformance.conversation import Connection, Submission
 from conformance.history import Event
 from conformance.rules.cancel import BURST, apart
+from conformance.rules.insertion import reported_at_all
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Finding, Verdict, rule, violation, warning
 from conformance.wire import request_key
 
@@ -95,18 +96,6 @@ def request_before_insertion(submission: Submission) -> Verdict:
             (request.event, "this prompt"),
             *in_order(cancel, (response, "a response"), (request.later_responses[0], "another response")),
         )
-
-
-def reported_at_all(submission: Submission) -> Event | None:
-    """The update that shows that the submission is in the conversation, also where it is only replayed. In a
-    foreign recording an equal text in a replay proves something only where the session was new."""
-    if submission.report is not None:
-        return submission.report.event
-    session = submission.session
-    if not submission.has_own_nonce and all(view.created is None for view in session.views):
-        return None
-    replayed = (m for m in session.user_messages if not m.live and session.known_since("user", m.id) > submission.seq)
-    return next((m.first.event for m in replayed if submission.marks(text_after(m.updates))), None)
 
 
 def _held_for_ever(submission: Submission, cancel: Event) -> Verdict:

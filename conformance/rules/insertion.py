@@ -1,6 +1,6 @@
 """Whether, and until when, the message of an accepted prompt was owed: what several rules about prompts build on."""
 
-from conformance.conversation import Submission, Update, View
+from conformance.conversation import Submission, Update, View, text_after
 from conformance.history import Event
 from conformance.rules.registry import Verdict, violation, warning
 
@@ -17,6 +17,18 @@ def told_since(submission: Submission, barrier: Event) -> bool:
     return any(
         submission.seq < update.seq < barrier.seq for message in submission.own_messages for update in message.updates
     )
+
+
+def reported_at_all(submission: Submission) -> Event | None:
+    """The update that shows that the submission is in the conversation, also where it is only replayed. In a
+    foreign recording an equal text in a replay proves something only where the session was new."""
+    if submission.report is not None:
+        return submission.report.event
+    session = submission.session
+    if not submission.has_own_nonce and all(view.created is None for view in session.views):
+        return None
+    replayed = (m for m in session.user_messages if not m.live and session.known_since("user", m.id) > submission.seq)
+    return next((m.first.event for m in replayed if submission.marks(text_after(m.updates))), None)
 
 
 def unreported_at(submission: Submission) -> Event | None:

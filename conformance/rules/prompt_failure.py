@@ -14,7 +14,7 @@ from conformance.conversation import (
     Work,
 )
 from conformance.conversation.span import Span
-from conformance.rules.insertion import in_order
+from conformance.rules.insertion import in_order, reported_at_all
 from conformance.rules.refusal import why_refusable
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
@@ -31,7 +31,7 @@ FAILURE = re.compile(r"\W*((api|provider|internal|model|request) )?error\b\W.{0,
     source="rfd 'Report failures after insertion', schema PromptRequest method",
     exercised="an error response to a prompt that nobody cancelled, or a failure injected after insertion",
     proof="an error response, with no cancel of the session or the request, to a valid prompt that is reported in a "
-    "user message",
+    "user message, live or in replay",
 )
 def no_error_after_insertion(submission: Submission) -> Verdict:
     response, report = submission.response, submission.report
@@ -44,13 +44,14 @@ def no_error_after_insertion(submission: Submission) -> Verdict:
     if submission.cancels:
         return
     yield EXERCISED
-    if report is None:
+    told = reported_at_all(submission)
+    if told is None:
         return
     yield violation(
         "a prompt whose message is in the conversation was answered with an error",
         *in_order(
             (submission.request.event, "a valid prompt"),
-            (report.event, "its message is reported: it is inserted"),
+            (told, "its message is reported: it is inserted"),
             (response, f"the prompt is answered with an error ({submission.request.error_code})"),
         ),
     )
