@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from conformance.collecting import uncollected
 from conformance.conversation import Connection, Conversation, Request, Session, Submission, View, read
 from conformance.history import History
 from conformance.rules.registry import RULES, Exercised, Finding, NotApplicable, Rule
@@ -33,8 +34,9 @@ Judgement = dict[str, Outcome]
 
 def judge(history: History, rules: Iterable[Rule] | None = None) -> Judgement:
     """Decides `rules` (all by default) from the history alone."""
-    conversation = read(history)
-    return {rule.id: decide(rule, conversation) for rule in (RULES.values() if rules is None else rules)}
+    with uncollected():
+        conversation = read(history)
+        return {rule.id: decide(rule, conversation) for rule in (RULES.values() if rules is None else rules)}
 
 
 def _is_of_version_1(thing: Any) -> bool:
