@@ -18,6 +18,7 @@ TRANSPORT_STDIO: Final = "stdio"
 TRANSPORT_WEBSOCKET: Final = "websocket"
 
 
+_MOMENTS: Final = 1.0  # seconds
 _LONG: Final = 64 * 1024  # bytes of a line from which on it counts what it takes in memory
 
 
@@ -48,6 +49,7 @@ class Connection(ABC):
         self._lines_received = 0
         self._bytes_received = 0
         self._values_received = 0
+        self._heard = 0.0  # when the last bytes came, in the time of the event loop
         self._is_reading = True
         self._is_deaf = False
         self._control(controls.STARTED, transport=self.transport, restart_of=restart_of)
@@ -56,6 +58,14 @@ class Connection(ABC):
     def stderr_tail(self) -> str:
         """The end of what the agent wrote to stderr; empty for a transport that has none."""
         return ""
+
+    @property
+    def is_talking(self) -> bool:
+        """Whether part of a line has arrived within the last moments, and its end has not: the peer is not silent."""
+        return self._is_in_mid_line() and asyncio.get_running_loop().time() - self._heard < _MOMENTS
+
+    def _is_in_mid_line(self) -> bool:
+        return False
 
     def listen(self, callback: Callable[[Event], None]) -> None:
         """Calls `callback` with each line of the agent and each control event of this life, after it was recorded."""
@@ -131,6 +141,7 @@ class Connection(ABC):
     def _admit(self, data: bytes) -> bool:
         """Whether `data`, just received, may be parsed; where it passes a limit, that is told and the peer ended."""
         limits = self.limits
+        self._heard = asyncio.get_running_loop().time()
         self._bytes_received += len(data)
         self._values_received += data.count(b",") + data.count(b"[") + data.count(b"{")
         if self._values_received > limits.max_values:

@@ -48,6 +48,7 @@ class ProcessConnection(Connection):
         super().__init__(name, recorder, limits, restart_of)
         self.process = process
         self._is_closing = False
+        self._lines = LineReader(limits.max_line)
         self._life = asyncio.create_task(self._live(), name=f"agent {name}")
         self._watch = asyncio.create_task(watch(process, self._limit), name=f"watch {name}")
         self._gone = asyncio.Event()
@@ -79,6 +80,9 @@ class ProcessConnection(Connection):
     def stop_reading(self) -> None:
         super().stop_reading()
         self.process.drop_output()
+
+    def _is_in_mid_line(self) -> bool:
+        return self._lines.is_in_mid_line or bool(self.process.backlog)
 
     def _check_writable(self) -> None:
         if self.process.exited.is_set():
@@ -135,7 +139,7 @@ class ProcessConnection(Connection):
             process.release()
 
     async def _read(self) -> None:
-        lines = LineReader(self.limits.max_line)
+        lines = self._lines
         while (chunk := await self.process.take()) is not None and self._admit(chunk):
             for start in range(0, len(chunk), _SLICE):
                 for number, envelope in enumerate(lines.feed(chunk[start : start + _SLICE]), 1):

@@ -277,12 +277,13 @@ class Stage:
         return response
 
     def out_of_patience(self, conn: str, what: str, seconds: float, began: int, **fields: Any) -> None:
-        """A wait ran out, the connection alive. Recorded where it was given all patience."""
-        if seconds < self.setting.patience or any(
-            actor.conn == conn and actor.is_deaf for actor in self.actors.values()
-        ):
+        """A wait ran out, the connection alive. Recorded where it was given all patience, and no line was coming."""
+        actors = [actor for actor in self.actors.values() if actor.conn == conn]
+        if seconds < self.setting.patience or any(actor.is_deaf for actor in actors):
             return
         self.is_exhausted = True
+        if any(actor.client.connection.is_talking for actor in actors):
+            return
         self.record(
             conn,
             controls.WAITED,

@@ -42,6 +42,10 @@ class LineReader:
             self._keep(data[start:], envelopes)
         return envelopes
 
+    @property
+    def is_in_mid_line(self) -> bool:
+        return bool(self._pending) or self._is_skipping
+
     def end(self) -> Envelope | None:
         """The stream has ended: the envelope of a last line without a newline (a flaw of it), or None."""
         if not self._pending or self._is_skipping:
