@@ -75,6 +75,35 @@ class TestEndsIdleCancelled:
         assert story.fails(ENDS) == ["cancelled work was never reported as ended"]
         assert failed(story) == {ENDS}
 
+    def cancelled_in_a_row(self, lengths: list[float], cancels: list[float], alone: float = 1.5) -> Story:
+        """Works that last so long and are cancelled after so long, and one that is left alone."""
+        story = Story().begin()
+        for number, (length, cancel) in enumerate([*zip(lengths, cancels, strict=True), (alone, None)]):
+            id = story.prompt("Count", nonce=f"acp-{number}")
+            story.reply(id, messageId=f"u{number}").user(f"u{number}", f"Count acp-{number}").running()
+            began = story.now
+            if cancel is not None:
+                story.now = began + cancel
+                story.cancel()
+            story.now = began + length - 0.01
+            story.idle("end_turn")
+        return story
+
+    def test_each_cancel_ends_the_work_and_none_is_told(self) -> None:
+        story = self.cancelled_in_a_row([0.06, 0.12, 0.27], [0.02, 0.08, 0.2])
+        assert story.fails(ENDS) == ["each cancel ended the work, and the last one too with 'end_turn'"]
+
+    @pytest.mark.parametrize(
+        ("lengths", "alone"),
+        [
+            ([0.3, 0.31, 0.3], 1.5),  # it does not hear the cancel before it is done
+            ([0.06, 0.12, 0.27], 0.25),  # it takes no longer when it is left alone
+            ([0.06, 0.4, 0.25], 1.5),  # now and then
+        ],
+    )
+    def test_work_that_may_have_ended_by_itself(self, lengths: list[float], alone: float) -> None:
+        assert self.cancelled_in_a_row(lengths, [0.02, 0.08, 0.2], alone).fails(ENDS) == []
+
     def test_no_idle_when_the_suite_ran_out_of_patience(self) -> None:
         story = at_work(driven=True).cancel()
         assert story.silent(ENDS)

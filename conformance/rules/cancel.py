@@ -6,6 +6,7 @@ from typing import Final
 
 from conformance.conversation import MESSAGE_KINDS, Connection, ModelRequest, Request, Session, Submission, Work
 from conformance.history import Event
+from conformance.rules.cancel_pattern import ended_each_time
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Finding, Kind, Verdict, rule, violation, warning
 
 BURST: Final = 0.05
@@ -56,7 +57,8 @@ def taken_up(work: Work, cancel: Event) -> Submission | None:
     source="schema CancelSessionNotification, docs 'Cancellation'",
     exercised="session/cancel sent while running was the last reported state, and what followed it",
     proof="no idle within the patience; or the idle says something else although the work was surely cut short (the "
-    "model was held, a tool call ended as cancelled, a permission was pending) or had time enough to see the cancel",
+    "model was held, a tool call ended as cancelled, a permission was pending), had time enough to see the cancel, "
+    "or ended with each of several cancels, sooner than any that was left alone",
     never="an end that crossed the cancel: a warning, and nothing in one burst with it; a held prompt that is "
     "inserted and goes on with no idle between; an agent that waits for another answer of the client",
 )
@@ -92,6 +94,8 @@ def ends_idle_cancelled(work: Work) -> Verdict:
         because = (proof[0], *begun, proof[1], *middle, (work.ended.event, f"the work ends with {reason}"))
         if cut is not None or not may_have_crossed(work, cancel):
             yield violation(f"cancelled work ended with {reason}", *because)
+        elif each := ended_each_time(work):
+            yield violation(f"each cancel ended the work, and the last one too with {reason}", *each)
         elif apart(cancel, work.ended.event) >= BURST:
             yield warning(
                 f"work that was being cancelled ended with {reason}: it may have ended by itself just then", *because

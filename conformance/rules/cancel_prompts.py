@@ -90,12 +90,17 @@ def request_before_insertion(submission: Submission) -> Verdict:
                 (told, "its message is reported: it was inserted"),
             ),
         )
-    if request.later_responses:
+    if request.later_responses and not _answers_all_twice(request.connection):
         yield violation(
             "a cancelled prompt was answered twice",
             (request.event, "this prompt"),
             *in_order(cancel, (response, "a response"), (request.later_responses[0], "another response")),
         )
+
+
+def _answers_all_twice(connection: Connection) -> bool:
+    """Whether a request that nobody cancelled is answered twice as well: wire.one-response is about that."""
+    return any(request.later_responses and not request.cancels for request in connection.requests)
 
 
 def _held_for_ever(submission: Submission, cancel: Event) -> Verdict:

@@ -1,10 +1,12 @@
 """Whether, and until when, the message of an accepted prompt was owed: what several rules about prompts build on."""
 
-from conformance.conversation import Submission, Update, View, text_after
+from conformance.conversation import Submission, Update, View, Work, text_after
+from conformance.conversation.connections import MALFORMED
 from conformance.history import Event
 from conformance.rules.registry import Verdict, violation, warning
 
 Part = tuple[Event, str]
+FOREIGN_HOLD = 1.0  # seconds of other updates, in a recording that the suite did not drive
 
 
 def in_order(*parts: Part | None) -> list[Part]:
@@ -104,3 +106,46 @@ def inserted_after_its_work(submission: Submission, report: Update) -> Verdict:
             (quiet, "and no other work is done for it"),
         ),
     )
+
+
+def reported_too_late(submission: Submission, report: Update, response: Event, earlier: Work) -> Verdict:
+    """What there is to say of a message that was reported after the work that was open at its response."""
+    held = _held_until(submission, report, response, earlier)
+    if held is not None:
+        yield violation(
+            "the prompt was answered with success long before its message was inserted",
+            (submission.request.event, "sent while earlier work was open"),
+            (response, "answered with success"),
+            (held, "the work went on, the message was not reported"),
+            (report.event, "its message is reported only now, after that work was over"),
+        )
+
+
+def _held_until(submission: Submission, report: Update, response: Event, earlier: Work) -> Event | None:
+    """The event that shows that the report was held back until `earlier` was over; None where that is not shown."""
+    if earlier.ended is None or report.seq < earlier.ended_at:
+        return None
+    window = next(submission.request.connection.windows_after(response.seq, "hold"), None)
+    if window is not None and window.seq < earlier.ended_at:
+        return window
+    between = earlier.view.updates_between(response.seq, earlier.ended_at)
+    waited = report.event.t - response.t
+    if not submission.session.conversation.is_driven:
+        return between[0].event if between and waited >= FOREIGN_HOLD else None
+    asked = submission.request.connection.barrier_after(response.seq, earlier.ended_at)
+    return asked.response if asked is not None and between and waited >= submission.session.conversation.hold else None
+
+
+def has_a_used_id(submission: Submission) -> bool:
+    """Whether its id had been another message's before: prompt.distinct-message-ids and
+    prompt.retry-is-a-new-message are about that."""
+    known = min((message.first.seq for message in submission.own_messages), default=submission.seq)
+    return known < submission.seq or submission.session.accepted_as.get(submission.message_id or "") is not submission
+
+
+def is_garbled(submission: Submission, late: Event) -> bool:
+    """Whether a line of the agent that is no message, since the prompt and up to there, tells of a user message:
+    wire.utf8 and wire.only-messages-on-stdout are about that."""
+    lines = submission.request.connection.agent_events_between(submission.seq, late.seq)
+    garbled = (line.envelope for line in lines if line.envelope is not None and line.envelope.kind in MALFORMED)
+    return any(b"user_message" in (envelope.raw or b"") for envelope in garbled)

@@ -2,16 +2,23 @@
 
 import json
 
-from conformance.conversation import Message, Session, Submission, Update, Work
+from conformance.conversation import Message, Session, Submission, Update
 from conformance.history import Event
-from conformance.rules.insertion import in_order, inserted_after_its_work, told_since, unreported_at
+from conformance.rules.insertion import (
+    has_a_used_id,
+    in_order,
+    inserted_after_its_work,
+    is_garbled,
+    reported_too_late,
+    told_since,
+    unreported_at,
+)
 from conformance.rules.refusal import why_refusable
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
 BURST = 0.05  # seconds within which two lines may have been swapped by one write queue
 HELD_BACK = 0.25  # seconds between report and response that no write queue explains
 ASKED = 0.1  # the same, where the agent answered another request in between
-FOREIGN_HOLD = 1.0  # seconds of other updates, in a recording that the suite did not drive
 SLOW = 4  # how much longer both may be while the suite drives several agents on a busy machine
 
 
@@ -62,22 +69,24 @@ def no_success_before_insertion(submission: Submission) -> Verdict:
     earlier = earlier if earlier is not None and earlier.seq < submission.seq else None
     if submission.report is not None:
         if earlier is not None:
-            yield from _reported_too_late(submission, submission.report, response, earlier)
+            yield from reported_too_late(submission, submission.report, response, earlier)
         return
     if any(request.seq >= submission.seq for request in submission.model_requests):
         return  # the model got it: inserted, and not reported (prompt.insertion-reported)
     barrier = unreported_at(submission)
     if barrier is None or told_since(submission, barrier):
         return
-    cancel = next(iter(submission.session.stops_between(response.seq, barrier.seq)), None)
+    cancel = next(iter(submission.session.stops_between(response.seq, barrier.seq)), None) or _crossed_by(submission)
     started = next(iter(view.works_after(response.seq)), None)
     if cancel is not None and (earlier is not None or started is None or started.seq > cancel.seq):
         yield violation(
             "the prompt was answered with success and then dropped by a cancel",
-            (submission.request.event, "this prompt"),
-            (response, "is answered with success, so its message is in the conversation"),
-            (cancel, "the session is cancelled"),
-            (barrier, "and up to here the message was never reported: it had not been inserted"),
+            *in_order(
+                (submission.request.event, "this prompt"),
+                (response, "is answered with success, so its message is in the conversation"),
+                (cancel, "the session is cancelled"),
+                (barrier, "and up to here the message was never reported: it had not been inserted"),
+            ),
         )
     elif cancel is None and earlier is not None:
         yield violation(
@@ -88,31 +97,13 @@ def no_success_before_insertion(submission: Submission) -> Verdict:
         )
 
 
-def _reported_too_late(submission: Submission, report: Update, response: Event, earlier: Work) -> Verdict:
-    held = _held_until(submission, report, response, earlier)
-    if held is not None:
-        yield violation(
-            "the prompt was answered with success long before its message was inserted",
-            (submission.request.event, "sent while earlier work was open"),
-            (response, "answered with success"),
-            (held, "the work went on, the message was not reported"),
-            (report.event, "its message is reported only now, after that work was over"),
-        )
-
-
-def _held_until(submission: Submission, report: Update, response: Event, earlier: Work) -> Event | None:
-    """The event that shows that the report was held back until `earlier` was over; None where that is not shown."""
-    if earlier.ended is None or report.seq < earlier.ended_at:
+def _crossed_by(submission: Submission) -> Event | None:
+    """A cancel that was sent while the prompt was pending behind another one, by an agent that reports what it
+    inserts."""
+    session = submission.session
+    if session.unfinished(submission.seq) is None or not any(message.live for message in session.user_messages):
         return None
-    window = next(submission.request.connection.windows_after(response.seq, "hold"), None)
-    if window is not None and window.seq < earlier.ended_at:
-        return window
-    between = earlier.view.updates_between(response.seq, earlier.ended_at)
-    waited = report.event.t - response.t
-    if not submission.session.conversation.is_driven:
-        return between[0].event if between and waited >= FOREIGN_HOLD else None
-    asked = submission.request.connection.barrier_after(response.seq, earlier.ended_at)
-    return asked.response if asked is not None and between and waited >= submission.session.conversation.hold else None
+    return next(iter(session.stops_between(submission.seq, submission.answered_at)), None)
 
 
 @rule(
@@ -132,7 +123,7 @@ def success_without_waiting_for_work(submission: Submission) -> Verdict:
         view is None
         or report is None
         or submission.request.failed
-        or (submission.message_id is not None and not submission.reports)
+        or (submission.message_id is not None and (not submission.reports or has_a_used_id(submission)))
     ):
         return
     work = view.work_at(report.seq) or next(iter(view.works_after(report.seq)), None)
@@ -260,7 +251,8 @@ def insertion_reported(submission: Submission) -> Verdict:
         late is None
         or submission.marked_elsewhere
         or why_refusable(submission) is not None
-        or _has_a_used_id(submission)
+        or has_a_used_id(submission)
+        or is_garbled(submission, late)
     ):
         return
     if told_since(submission, late) or any(True for _ in no_success_before_insertion_findings(submission)):
@@ -275,13 +267,6 @@ def insertion_reported(submission: Submission) -> Verdict:
         yield warning(f"the inserted message {submission.message_id!r} was reported late", *proof, told)
     else:
         yield violation(f"the inserted message {submission.message_id!r} was never reported", *proof)
-
-
-def _has_a_used_id(submission: Submission) -> bool:
-    """Whether its id had been another message's before: prompt.distinct-message-ids and
-    prompt.retry-is-a-new-message are about that."""
-    known = min((message.first.seq for message in submission.own_messages), default=submission.seq)
-    return known < submission.seq or submission.session.accepted_as.get(submission.message_id or "") is not submission
 
 
 def no_success_before_insertion_findings(submission: Submission) -> Verdict:

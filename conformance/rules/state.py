@@ -156,7 +156,9 @@ def idle_when_work_ends(work: Work) -> Verdict:
     waited = connection.out_of_patience(last.event, patience=patience)
     if waited is None or waited.seq > connection.ended_at or connection.waits_for_client_at(waited.seq):
         return
-    stop = next(iter(view.session.stops_between(work.seq, float("inf"))), None)
+    before = view.session.submission_before(work.seq)
+    since = before.seq if before is not None and before.work is work else work.seq
+    stop = next(iter(view.session.stops_between(since, float("inf"))), None)
     if stop is not None and (
         view.session.conversation.is_driven or stop.seq < last.seq or stop.t - last.event.t < patience
     ):
