@@ -25,7 +25,7 @@ _PROC: Final = Path("/proc")
 _HAS_PROC: Final = (_PROC / "self" / "stat").exists()
 _IS_WINDOWS: Final = sys.platform == "win32"
 _ROUNDS: Final = 50  # of killing, a few hundredths of a second each: a family that forks faster than that is given up
-_ORPHAN_ROUNDS: Final = 2_000  # without a pause, so that what forks and exits does not get ahead of us for ever
+_LAST_HUNT: Final = 3.0  # seconds for those who hid from their family
 _FAREWELL: Final = 0.5  # seconds for who left the group to end in an orderly way
 _PR_SET_CHILD_SUBREAPER: Final = 36  # <linux/prctl.h>
 _living: set[int] = set()
@@ -262,25 +262,38 @@ def adopt_orphans() -> bool:
 def end_orphans() -> None:
     """After `adopt_orphans`, once no agent runs any more: ends whoever hid from its family, and all of theirs, since
     they become ours in turn. As elsewhere, each is asked first."""
-    if not _adopts or not (orphans := _orphans()):
+    if not _adopts:
         return
-    _signal_each(orphans, signal.SIGTERM)
-    _signal_each(orphans, signal.SIGCONT)
     deadline = time.monotonic() + _FAREWELL
-    while orphans and time.monotonic() < deadline:
+    _signal_each(_orphans(), signal.SIGTERM)
+    _signal_each(_orphans(), signal.SIGCONT)
+    while _orphans() and time.monotonic() < deadline:
         time.sleep(0.02)
-        orphans = _orphans()
-    for _ in range(_ORPHAN_ROUNDS):
-        if not orphans:
-            break
+    # Without a pause: what forks and exits without end has always one of its own among our children, dead or alive.
+    deadline = time.monotonic() + _LAST_HUNT
+    while (orphans := _orphans()) and time.monotonic() < deadline:
         _signal_each(orphans, signal.SIGKILL)
-        orphans = _orphans()
+        for pid in orphans:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def _orphans() -> list[int]:
-    """Our children that are no agents and live; the dead ones are collected."""
-    me = os.getpid()
-    return [process.pid for process in _from_proc() if process.parent == me and process.pid not in _awaited]
+    """Our children that are no agents, the dead that nobody has collected among them."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except OSError:  # a kernel that does not list them, or a thread that has ended
+        me = os.getpid()
+        found = [pid for pid in map(int, filter(str.isdigit, os.listdir(_PROC))) if _parent(pid) == me]
+    return [pid for pid in found if pid not in _awaited]
+
+
+def _parent(pid: int) -> int:
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
 
 
 def _collect(pid: int, parent: int) -> None:
