@@ -106,6 +106,12 @@ class TestIdle:
         story.reply(story.prompt("Two"), messageId="u2").user("u2", "Two").says("b", "Done.").after(60)
         assert story.barrier().fails(self.rule) == ["work came to its end and was never reported as idle"]
 
+    def test_work_of_which_nothing_comes_is_a_warning(self) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").running()
+        story.control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert (story.fails(self.rule), len(story.warns(self.rule))) == ([], 1)
+
     def test_a_silence_of_its_own(self) -> None:
         story = foreign()
         story.reply(story.prompt("One"), messageId="u1").user("u1", "One").running().says("a", "So ").after(45)

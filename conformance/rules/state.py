@@ -4,7 +4,18 @@ StateUpdate)."""
 from collections import deque
 from itertools import pairwise, zip_longest
 
-from conformance.conversation import BUSY, OUTPUT, STANDARD_STATES, Permission, Request, State, Update, View, Work
+from conformance.conversation import (
+    BUSY,
+    OUTPUT,
+    STANDARD_STATES,
+    ModelRequest,
+    Permission,
+    Request,
+    State,
+    Update,
+    View,
+    Work,
+)
 from conformance.history import Event
 from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
@@ -142,7 +153,8 @@ def quiet_barrier(view: View, seq: float) -> Event | None:
     exercised="running seen",
     proof="no idle within the patience although the model finished all it was asked; in a foreign recording, "
     "although the agent said its last word long ago, left no tool call unfinished, and went on answering",
-    never="work that waits for an answer of the client; a model or tool that takes its time; a connection that ended",
+    never="work that waits for an answer of the client; a model or tool that takes its time, which is a warning at "
+    "most; a connection that ended",
 )
 def idle_when_work_ends(work: Work) -> Verdict:
     yield EXERCISED
@@ -163,7 +175,15 @@ def idle_when_work_ends(work: Work) -> Verdict:
         view.session.conversation.is_driven or stop.seq < last.seq or stop.t - last.event.t < patience
     ):
         return  # cancel.ends-idle-cancelled
-    if _is_a_command(work) or (done := _done_at(work, last, waited)) is None:
+    if _is_a_command(work):
+        return
+    done = _done_at(work, last, waited)
+    if done is None:
+        if (waited.control or {}).get("for") == "idle" and not _model_requests_of(work, waited):
+            yield warning(
+                "work did not end within the patience: it takes very long, or it never will",
+                *in_order((work.began.event, "the work begins"), (waited, "no idle came, while the agent lived")),
+            )
         return
     yield violation(
         "work came to its end and was never reported as idle",
@@ -202,12 +222,17 @@ def is_done(work: Work, waited: Event) -> bool:
     return last is not None and _done_at(work, last, waited) is not None
 
 
+def _model_requests_of(work: Work, waited: Event) -> list[ModelRequest]:
+    """What the scripted model was asked meanwhile: what becomes of the work is its to say."""
+    asked = work.view.session.conversation.model_requests
+    return [request for request in asked if work.seq < request.seq < waited.seq and not request.is_side]
+
+
 def _done_at(work: Work, last: Update, waited: Event) -> Event | None:
     """What shows that the work has nothing more to do: the model's last answer, or the agent's last word with no
     tool call left open."""
-    view, conversation = work.view, work.view.session.conversation
-    models = [r for r in conversation.model_requests if work.seq < r.seq < waited.seq and not r.is_side]
-    if models:
+    view = work.view
+    if models := _model_requests_of(work, waited):
         final = models[-1].answered
         if any(r.answered is None for r in models) or final is None or all(r.was_failed for r in models):
             return None  # the model still holds it; or prompt.failure-ends-idle-error
