@@ -445,11 +445,6 @@ class TestNoErrorAfterInsertion:
     def test_neither_error_nor_failure(self) -> None:
         assert turn(foreign(), "Hello", "u").silent(self.rule)
 
-
-def failing(story: Story, *, how: str = "fail", injected: bool = True, number: int = 1) -> Story:
-    story.control("model-request", at="", number=number, api="openai-chat", nonce="acp-1", group="chat", last_user=True)
-    return story.control("model-answered", at="", number=number, how=how, status=401, injected=injected)
-
     def test_an_error_and_a_replay_that_tells_the_message(self) -> None:
         story = Story().begin()
         first = story.prompt("Hello", nonce="acp-1")
@@ -458,6 +453,11 @@ def failing(story: Story, *, how: str = "fail", injected: bool = True, number: i
         resumed = story.resume(replay=True)
         story.user("u1", "Hello acp-1").idle().reply(resumed)
         assert story.fails(self.rule)
+
+
+def failing(story: Story, *, how: str = "fail", injected: bool = True, number: int = 1) -> Story:
+    story.control("model-request", at="", number=number, api="openai-chat", nonce="acp-1", group="chat", last_user=True)
+    return story.control("model-answered", at="", number=number, how=how, status=401, injected=injected)
 
 
 class TestFailureEndsIdleError:
