@@ -89,9 +89,22 @@ class TestEndsIdleCancelled:
             story.idle("end_turn")
         return story
 
+    @pytest.mark.parametrize("hears", [True, False])
+    def test_an_agent_that_reads_nothing_while_it_works(self, hears: bool) -> None:
+        story = at_work(driven=True).cancel()
+        if hears:
+            story.barrier()
+        story.after(2).idle("end_turn")
+        assert (len(story.fails(ENDS)), len(story.warns(ENDS))) == ((1, 0) if hears else (0, 1))
+
     def test_each_cancel_ends_the_work_and_none_is_told(self) -> None:
         story = self.cancelled_in_a_row([0.06, 0.12, 0.27], [0.02, 0.08, 0.2])
         assert story.fails(ENDS) == ["each cancel ended the work, and the last one too with 'end_turn'"]
+
+    def test_work_that_was_cancelled_before_it_began_was_not_left_alone(self) -> None:
+        story = self.cancelled_in_a_row([0.06, 0.12, 0.27], [0.02, 0.08, 0.2])
+        story.cancel().running().idle("end_turn")
+        assert len(story.fails(ENDS)) == 1
 
     @pytest.mark.parametrize(
         ("lengths", "alone"),

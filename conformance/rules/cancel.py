@@ -6,7 +6,7 @@ from typing import Final
 
 from conformance.conversation import MESSAGE_KINDS, Connection, ModelRequest, Request, Session, Submission, Work
 from conformance.history import Event
-from conformance.rules.cancel_pattern import ended_each_time
+from conformance.rules.cancel_pattern import ended_each_time, hears_at_work
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Finding, Kind, Verdict, rule, violation, warning
 
 BURST: Final = 0.05
@@ -59,7 +59,8 @@ def taken_up(work: Work, cancel: Event) -> Submission | None:
     proof="no idle within the patience; or the idle says something else although the work was surely cut short (the "
     "model was held, a tool call ended as cancelled, a permission was pending), had time enough to see the cancel, "
     "or ended with each of several cancels, sooner than any that was left alone",
-    never="an end that crossed the cancel: a warning, and nothing in one burst with it; a held prompt that is "
+    never="an end that crossed the cancel, or an agent that reads nothing at all while it works: a warning, and "
+    "nothing in one burst with it; a held prompt that is "
     "inserted and goes on with no idle between; an agent that waits for another answer of the client",
 )
 def ends_idle_cancelled(work: Work) -> Verdict:
@@ -154,7 +155,7 @@ def may_have_crossed(work: Work, cancel: Event) -> bool:
         return False
     gap = apart(cancel, work.ended.event)
     if work.view.session.conversation.is_driven:
-        return gap < LONG
+        return gap < LONG or not hears_at_work(work)
     last = next((u for u in reversed(work.updates) if u.kind in OUTPUT), None)
     return gap < BURST or (gap < ENDING and last is not None and apart(last.event, work.ended.event) < ENDING)
 

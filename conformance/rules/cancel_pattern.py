@@ -1,4 +1,5 @@
-"""Cancels that end work each time and are never told so: what one race may explain, a row of them does not."""
+"""What a whole session shows of its cancels: whether the agent reads anything while it works, and whether the cancels
+end the work each time, which one race may explain and a row of them does not."""
 
 from typing import NamedTuple
 
@@ -26,11 +27,13 @@ def _row(view: View) -> tuple[tuple[Ended, ...], Work | None]:
     cancelled; empty where that is not certain. Certain it is where they are shorter than all that were left alone, and
     last as long as the cancel lets them: their ends follow the cancels, whenever these come."""
     ended, alone = [], []
+    since = -1.0
     for work in view.works:
+        before, since = since, work.ended_at
         if work.ended is None or work.ended.update.replay is not None:
             continue
         whole, idle = work.ended.event.t - work.began.event.t, work.ended.event
-        stops = view.session.stops_between(work.seq, work.ended_at)
+        stops = view.session.stops_between(before, work.ended_at)
         if not stops and work.stop_reason == "end_turn":
             alone.append((whole, work))
         elif stops and work.cancel is not None:
@@ -61,3 +64,13 @@ def ended_each_time(work: Work) -> list[Part]:
         parts.append((each.cancel, f"cancelled {each.whole - each.rest:.3f} s after it began"))
         parts.append((each.idle, f"it ends {each.rest:.3f} s later, with {each.work.stop_reason or 'no stop reason'}"))
     return in_order(*parts)
+
+
+def hears_at_work(work: Work) -> bool:
+    """Whether the agent is known to read while it works: it answered a request that was sent in the middle of work,
+    or ended work as cancelled. One that does not reads a cancel when nothing is left to stop."""
+    view, connection = work.view, work.view.connection
+    return any(
+        other.stop_reason == "cancelled" or connection.barrier_after(other.seq, other.ended_at) is not None
+        for other in view.works
+    )

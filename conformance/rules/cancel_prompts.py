@@ -4,6 +4,7 @@ after insertion')."""
 from conformance.conversation import Connection, Submission
 from conformance.history import Event
 from conformance.rules.cancel import BURST, apart
+from conformance.rules.cancel_pattern import hears_at_work
 from conformance.rules.insertion import reported_at_all
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Finding, Verdict, rule, violation, warning
 from conformance.wire import request_key
@@ -190,7 +191,8 @@ def _unusable_after(connection: Connection, cancel: Event) -> Verdict:
     source="schema CancelSessionNotification",
     exercised="session/cancel while a prompt was held by open work: pending, and not reported",
     proof="it is inserted after the idle that ended the cancelled work, or stays unanswered though that work ended",
-    never="an insertion that crossed the cancel; another error code: a warning",
+    never="an insertion that crossed the cancel; another error code, or an agent that reads nothing while it works: a "
+    "warning",
 )
 def held_prompts_cancelled(submission: Submission) -> Verdict:
     request, view = submission.request, submission.view
@@ -227,7 +229,10 @@ def _outlived(submission: Submission, cancel: Event, proof: list[tuple[Event, st
     finding: Finding | None = None
     if first is not None:
         if first.seq > idle.seq and apart(cancel, first) >= BURST:
-            finding = violation(
+            work = view.work_at(cancel.seq) if view is not None else None
+            is_deaf = submission.session.conversation.is_driven and work is not None and not hears_at_work(work)
+            tell = warning if is_deaf else violation
+            finding = tell(
                 "a held prompt was inserted after the cancel", *proof, (first, "and the held prompt is inserted now")
             )
     elif submission.nonce is not None and view is not None:
