@@ -40,7 +40,8 @@ def check(
     """The report of the transcripts; its events go to `sink`.
 
     `rules` are all of the agent and the client by default; `folder` is where the report will lie (paths of transcripts
-    are told relative to it). Raises TranscriptError for the first file that cannot be read.
+    are told relative to it). A recording that is cut off makes the report incomplete at best. Raises TranscriptError
+    for the first file that cannot be read.
     """
     began = time.monotonic()
     chosen = [rule for rule in (RULES.values() if rules is None else rules) if rule.party in ("agent", "client")]
@@ -58,6 +59,8 @@ def check(
         sink(ScenarioStarted(_name(path), _title(history)))
         at = time.monotonic()
         judgement = _judged(history, chosen, builder)
+        for flaw in history.flaws:
+            builder.problem(f"{_name(path)}: {flaw}")
         result = ScenarioResult(
             id=_name(path),
             title=_title(history),

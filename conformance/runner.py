@@ -81,7 +81,7 @@ def choose(options: Options) -> list[Scenario]:
             raise UsageProblem(f"--scenario {glob}: there is no such file")
         found = {id: scenario for id, scenario in known.items() if fnmatchcase(id, glob)}
         if not found:
-            raise UsageProblem(f'--scenario: no scenario matches "{glob}"{did_you_mean(glob, known)}')
+            raise UsageProblem(f'--scenario: no scenario matches "{glob}"{did_you_mean(glob, known, "scenarios")}')
         chosen |= found
     if not options.scenarios:
         chosen = known
@@ -97,7 +97,7 @@ def _of_rules(scenarios: list[Scenario], globs: Sequence[str]) -> list[Scenario]
     for glob in globs:
         found = {id for id in RULES if fnmatchcase(id, glob)}
         if not found:
-            raise UsageProblem(f'--rule: no rule matches "{glob}"{did_you_mean(glob, RULES)}')
+            raise UsageProblem(f'--rule: no rule matches "{glob}"{did_you_mean(glob, RULES, "rules")}')
         wanted |= found
     chosen = [scenario for scenario in scenarios if wanted & set(scenario.exercises)]
     if not chosen:
@@ -206,9 +206,8 @@ class _Run:
                 if len(self.unanswered) >= _MOST_UNANSWERED and waiting:
                     left = len(waiting)
                     waiting.clear()
-                    self.builder.problem(
-                        f"{left} scenarios were not started, since the agent did not answer in {len(self.unanswered)}"
-                    )
+                    why = f"the agent did not answer in {len(self.unanswered)} others"
+                    self.builder.problem(f"{left} scenarios were not started, since {why}")
             await asyncio.gather(*leaving)
         finally:
             for task in leaving:

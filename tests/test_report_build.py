@@ -93,6 +93,18 @@ def test_not_applicable_where_a_history_says_so_and_none_exercised_it() -> None:
     )
 
 
+def test_what_broke_several_scenarios_is_told_once() -> None:
+    builder = ReportBuilder(STARTED, RULES)
+    for id, line in (("a", 7), ("b", 12), ("c", 7)):
+        reason = f"the agent exited with code 1; its stderr ends with: KeyError: {id!r} (line {line}, connect)"
+        builder.add(ScenarioResult(id, "", "broken", reason))
+    builder.add(ScenarioResult("d", "", "broken", "no answer (line 3, wait)"))
+    assert builder.finish(1.0).report.problems == (
+        "3 scenarios (a, b, c) broke: the agent exited with code 1; its stderr ends with: KeyError: 'a'",
+        "scenario d broke: no answer (line 3, wait)",
+    )
+
+
 def test_a_rule_that_broke_makes_the_run_incomplete_with_its_traceback() -> None:
     broken = Outcome(False, broken="Traceback:\n  in rule\nKeyError: 'id'")
     report = report_of(("a", judgement(state__paired=broken, cancel__odd=PASS)))

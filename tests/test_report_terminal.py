@@ -89,6 +89,26 @@ def test_many_findings_are_cut_with_the_command_that_shows_the_rest() -> None:
     assert "\n".join(shown(report, verbose=True)).count("run again") == 9
 
 
+def test_findings_of_one_scenario_in_a_row_share_the_way_to_it() -> None:
+    event = doomed_prompt(Wire())[0]
+    twice = judgement(state__paired=found(violation("first", event), violation("second", event)))
+    text = "\n".join(shown(report_of(("a", twice), ("b", twice)), verbose=True))
+    assert [text.count(word) for word in ("first", "second", "run again", "whole wire")] == [2, 2, 2, 2]
+
+
+def test_the_verdict_stands_at_the_end_again_where_there_was_much_to_say() -> None:
+    lines = shown(example_report())
+    assert lines[-1] == lines[0]
+    assert lines[0] not in shown(report_of(("a", judgement(state__paired=PASS))))[1:]
+
+
+def test_a_long_event_leaves_the_others_room_for_their_part() -> None:
+    wire = Wire()
+    events = [(wire.agent({"jsonrpc": "2.0", "method": name}), "its part " * 5) for name in ("short", "long" * 20)]
+    lines = shown(report_of(("a", judgement(state__paired=found(violation("!", *events))))))
+    assert any("short  its part its part its part its part its part" in line for line in lines)
+
+
 def test_two_connections_are_told_apart() -> None:
     wire = Wire()
     events = [(wire.agent({"jsonrpc": "2.0", "method": "m"}, conn), "") for conn in ("ada", "ben")]

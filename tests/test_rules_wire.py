@@ -195,6 +195,11 @@ class TestResponseId:
         story = foreign().client(b"{broken")
         assert story.refuse(None, -32700).passes(self.rule)
 
+    def test_a_line_that_is_no_request_may_be_refused_by_its_id(self) -> None:
+        story = foreign().client(b'{"jsonrpc":"2.0","id":4711}')
+        assert story.refuse(4711, -32600).fails(self.rule) == []
+        assert story.reply(4711, sessions=[]).fails(self.rule)
+
     def test_a_request_of_before_the_recording(self) -> None:
         story = Story(driven=False).reply(17, sessions=[])
         assert (story.fails(self.rule), len(story.warns(self.rule))) == ([], 1)

@@ -5,7 +5,17 @@ from pathlib import Path
 import click
 
 
-@click.group("baseline")
+class _Updating(click.Group):
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if arguments and arguments[0] not in self.commands and not arguments[0].startswith("-"):
+            hint = f"`acp-conformance baseline update {arguments[0]}` writes the failures of that report to a baseline"
+            raise click.UsageError(f'no command "{arguments[0]}"; {hint}', context)
+        return super().resolve_command(context, arguments)
+
+
+@click.group("baseline", cls=_Updating)
 def command() -> None:
     """Keep the baseline of known failures that `run --baseline FILE` reads."""
 

@@ -36,7 +36,7 @@ def _explained(result: "RuleResult", report: "Report", folder: Path, width: int)
 
     from conformance.report.context import context
     from conformance.report.layout import BLANK, Span, listing, pad, paragraph
-    from conformance.report.terminal import finding_view, rule_view
+    from conformance.report.terminal import finding_view, rule_view, way_to_it
     from conformance.rules import RULES
 
     yield from rule_view(replace(result, findings=(), omitted=0), report, width=width)
@@ -47,7 +47,8 @@ def _explained(result: "RuleResult", report: "Report", folder: Path, width: int)
                 yield from paragraph(text, width, 18, first=(Span("      " + pad(name, 12), "dim"),))
     for finding in result.findings:
         yield BLANK
-        yield from finding_view(finding, width=width, folder=folder)
+        yield from finding_view(finding, width=width)
+        yield from way_to_it(finding, folder)
         yield BLANK
         yield (Span("      around it on the wire (* proves it)", "dim"),)
         yield from context(finding, folder, width)

@@ -43,7 +43,7 @@ def _matching(id: str | None) -> "list[Rule]":
         return found
     from conformance.scenario.spelling import did_you_mean
 
-    raise click.UsageError(f'no rule "{id}"{did_you_mean(id, RULES)}', click.get_current_context())
+    raise click.UsageError(f'no rule "{id}"{did_you_mean(id, RULES, "rules")}', click.get_current_context())
 
 
 def _data(rule: "Rule") -> dict[str, str]:

@@ -57,7 +57,7 @@ def _matching(id: str | None) -> "list[Scenario]":
         return found
     from conformance.scenario.spelling import did_you_mean
 
-    hint = did_you_mean(id, [scenario.id for scenario in known])
+    hint = did_you_mean(id, [scenario.id for scenario in known], "scenarios")
     raise click.UsageError(f'no scenario "{id}"{hint}', click.get_current_context())
 
 

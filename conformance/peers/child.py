@@ -107,7 +107,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
             pipe.close()
 
     def put(self, data: bytes) -> None:
-        if (pipe := self._stdin) is not None:
+        if (pipe := self._stdin) is not None and not pipe.is_closing():  # asyncio prints warnings for a closed one
             pipe.write(data)
 
     def end_input(self) -> None:

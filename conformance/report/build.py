@@ -4,10 +4,11 @@ A rule's status over all scenarios: fail > broken > warn > pass > not-exercised;
 and none exercised it. Findings become views at once, so that no history is kept in memory for the report's sake.
 """
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from conformance import __version__
 from conformance.history import Event, Redactor
@@ -20,6 +21,8 @@ from conformance.rules.registry import Finding, Kind, Rule
 
 MOST_PROOFS = 40  # events shown of one finding
 STDERR_TAIL = 8_000  # characters of a scenario's stderr in the report
+_PLACE: Final = re.compile(r" \(line \d+, [\w-]+\)$")  # of the step, at the end of a scenario's reason
+_LAST_WORDS: Final = "; its stderr ends with: "  # in such a reason, before what differs from run to run
 
 
 @dataclass(slots=True)
@@ -129,12 +132,16 @@ class ReportBuilder:
 
     def _own_problems(self, rules: Sequence[RuleResult]) -> Iterable[str]:
         broken = [scenario for scenario in self._in_order() if scenario.status == "broken"]
-        same: dict[str, list[str]] = {}
+        same: dict[str, list[ScenarioResult]] = {}
         for scenario in broken:
-            same.setdefault(scenario.reason or "no reason was given", []).append(scenario.id)
-        for reason, ids in same.items():
-            named = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
-            yield f"{f'scenario {ids[0]}' if len(ids) == 1 else f'{len(ids)} scenarios ({named})'} broke: {reason}"
+            same.setdefault(_cause(scenario.reason), []).append(scenario)
+        for first, *others in same.values():
+            reason = first.reason or "no reason was given"
+            if not others:
+                yield f"scenario {first.id} broke: {reason}"
+                continue
+            named = ", ".join(scenario.id for scenario in (first, *others[:2])) + (", ..." if len(others) > 2 else "")
+            yield f"{len(others) + 1} scenarios ({named}) broke: {_PLACE.sub('', reason)}"
         for rule in rules:
             if rule.party == self._started.party and self._gathered[rule.id].broken:
                 last = self._gathered[rule.id].broken.strip().rpartition("\n")[2]
@@ -205,6 +212,11 @@ class ReportBuilder:
             return None
         cut: Mapping[str, Any] = self._redactor.value(bounded(dict(value)))
         return cut
+
+
+def _cause(reason: str) -> str:
+    """What is the same where the same thing broke several scenarios: the reason without the step and the stderr."""
+    return _PLACE.sub("", reason).partition(_LAST_WORDS)[0]
 
 
 def verdict_of(rules: Iterable[RuleResult], party: str, problems: Sequence[str]) -> Verdict:

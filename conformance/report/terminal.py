@@ -30,6 +30,8 @@ def view(report: Report, *, width: int, verbose: bool = False, folder: Path | No
     if folder is not None:
         yield BLANK
         yield (Span(pad("report", 8), "dim"), Span(str(folder / "report.json")))
+    if needing_attention(report):  # by now the first line has scrolled away
+        yield verdict_line(report)
 
 
 def verdict_line(report: Report) -> Line:
@@ -122,9 +124,12 @@ def rule_view(
                 else next(paragraph(line, max(width, columns(line) + _INDENT), _INDENT, "dim"))
             )
     shown = rule.findings if verbose else rule.findings[:FINDINGS_SHOWN]
-    for finding in shown:
+    is_mixed = len({finding.kind for finding in rule.findings}) > 1
+    for place, finding in enumerate(shown):
         yield BLANK
-        yield from finding_view(finding, width=width, folder=folder, is_mixed=len({f.kind for f in rule.findings}) > 1)
+        yield from finding_view(finding, width=width, is_mixed=is_mixed)
+        if [each.scenario for each in shown[place + 1 : place + 2]] != [finding.scenario]:
+            yield from way_to_it(finding, folder)
     left_out = len(rule.findings) - len(shown) + rule.omitted
     if left_out:
         yield BLANK
@@ -132,7 +137,7 @@ def rule_view(
         yield (Span(" " * _INDENT + f"and {left_out} more: {where}", "dim"),)
 
 
-def finding_view(finding: FindingView, *, width: int, folder: Path | None, is_mixed: bool = False) -> Iterator[Line]:
+def finding_view(finding: FindingView, *, width: int, is_mixed: bool = False) -> Iterator[Line]:
     place = " " * _INDENT
     kind = f" ({finding.kind})" if is_mixed else ""
     yield (Span(place), Span(finding.scenario, "strong"), Span(kind, "dim"))
@@ -140,6 +145,11 @@ def finding_view(finding: FindingView, *, width: int, folder: Path | None, is_mi
     yield from excerpt(finding.events, width)
     if finding.known is not None:
         yield from paragraph(finding.known, width, _INDENT + 12, first=(Span(place + pad("known", 12), "dim"),))
+
+
+def way_to_it(finding: FindingView, folder: Path | None) -> Iterator[Line]:
+    """How to run the scenario of the finding again, and where all of its traffic is; once for findings in a row."""
+    place = " " * _INDENT
     transcript = finding.events[0].transcript if finding.events else ""
     if finding.rerun or transcript:
         yield BLANK
@@ -158,7 +168,8 @@ def excerpt(events: Sequence[Proof], width: int) -> Iterator[Line]:
     times = max(len(row[0]) for row in rows)
     lanes = max(columns(row[1]) for row in rows)
     start = _INDENT + 2 + times + 2 + lanes + 4
-    whats = min(max(columns(row[3]) for row in rows), max(24, width - start - 2 - _PART))
+    room = max(24, width - start - 2 - _PART)
+    whats = max((columns(row[3]) for row in rows if columns(row[3]) <= room), default=room)  # a longer one wraps
     for time, who, way, what, part in rows:
         lead = Span(" " * (_INDENT + 2) + time.rjust(times) + "  ", "dim")
         lane = Span(f"{pad(who, lanes)} {way} ", "wire")

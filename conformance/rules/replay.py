@@ -7,6 +7,7 @@ from typing import Any, Final
 from conformance.conversation import FINAL_STATUSES, MESSAGE_KINDS, Replay, Update, text_after
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
+from conformance.wire import encode
 
 INVALID_PARAMS: Final = -32602
 SETTLED: Final = 1.0
@@ -19,8 +20,13 @@ def asked(replay: Replay) -> tuple[Event, str]:
     cursor = replay.cursor
     return (
         replay.request.event,
-        f"session/resume with replayFrom {cursor!r}" if cursor is not None else "session/resume, no replay asked",
+        f"session/resume with replayFrom {_text(cursor)}" if cursor is not None else "session/resume, no replay asked",
     )
+
+
+def _text(cursor: Any) -> str:
+    """The cursor as it was sent."""
+    return encode(cursor).decode("utf-8", "replace").strip()
 
 
 def has_content(update: Update) -> bool:
@@ -263,7 +269,7 @@ def bad_cursor_rejected(replay: Replay) -> Verdict:
     told = next(
         (u for u in replay.updates if MESSAGE_KINDS.get(u.kind) and replay.view.is_replayed(u) and has_content(u)), None
     )
-    proof = (replay.request.event, f"session/resume with replayFrom {replay.cursor!r}: {why}")
+    proof = (replay.request.event, f"session/resume with replayFrom {_text(replay.cursor)}: {why}")
     if replay.request.succeeded:
         history = ((told.event, "history is replayed"),) if told is not None else ()
         yield violation("a cursor that cannot be served was accepted", proof, *history, (response, "success"))

@@ -41,6 +41,16 @@ def answered_notification(connection: Connection, event: Event) -> Event | None:
     return notification
 
 
+def _refuses_a_malformed_line(connection: Connection, event: Event) -> bool:
+    """Whether an earlier line of the client was no request and bears the error's id, or no id is named at all."""
+    identifier = identifier_of(event)
+    lines = connection.malformed_between(-1, event.seq)
+    if identifier is None:
+        return bool(lines)
+    key = request_key(identifier)
+    return any(request_key(identifier_of(line)) == key for line in lines)
+
+
 @rule(
     "wire.response-id",
     MUST,
@@ -48,19 +58,15 @@ def answered_notification(connection: Connection, event: Event) -> Event | None:
     source="schema RequestId",
     exercised="a response",
     proof="an id that matches no request pending on that connection (1 is not '1')",
-    never="an error with id null that answers a line which could not be read; a response to what was asked before "
-    "the recording began",
+    never="an error with id null that answers a line which could not be read, or with the id that stands in a line "
+    "which is no request; a response to what was asked before the recording began",
 )
 def response_id(connection: Connection) -> Verdict:
     if any(request.response is not None for request in connection.requests):
         yield EXERCISED
     for event in connection.strays:
         identifier = identifier_of(event)
-        if (
-            identifier is None
-            and isinstance(event.message.get("error"), dict)
-            and connection.malformed_between(-1, event.seq)
-        ):
+        if isinstance(event.message.get("error"), dict) and _refuses_a_malformed_line(connection, event):
             continue
         if connection.cancelled_ids.get(request_key(identifier), event.seq) < event.seq:
             continue  # cancel.unknown-request-ignored
