@@ -16,12 +16,12 @@ CODEX = {
     "wire.response-id": "JSON.parse reads the id 9007199254740993 as ...992, and that is what is answered",
     "wire.one-response": "so the request 9007199254740993 is never answered",
     "cancel.request-before-insertion": "-32800 for a prompt whose message is reported a moment later (a race)",
-    "prompt.no-error-after-insertion": "-32603 for a prompt whose message a replay tells meanwhile (a race)",
+    "prompt.no-error-after-insertion": "a resume hides the echo that it waits for: -32603, and the replay tells the prompt",
 }
 CLAUDE = {
     "wire.response-id": "JSON.parse reads the id 9007199254740993 as ...992, and that is what is answered",
     "wire.one-response": "so the request 9007199254740993 is never answered",
-    "replay.no-doubled-content": "two replays at once share one reset: the chunks of both are appended (a race)",
+    "replay.no-doubled-content": "two replays at once share one reset: the chunks of both are appended",
 }
 
 
