@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from conformance.resources import folder
@@ -11,14 +12,16 @@ from tests.test_cli import failing_agent
 
 REFERENCE = f"{shlex.quote(sys.executable)} {shlex.quote(str(folder('fixtures') / 'agents' / 'reference.py'))}"
 
+IS_INSTALLED = "acp-conformance" in entry_points(group="pytest11").names
+"""Whether pytest finds the plugin by itself; it refuses one that is named twice."""
+
 
 def pytest_on(cwd: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [
         sys.executable,
         "-m",
         "pytest",
-        "-p",
-        "conformance.pytest_plugin",
+        *([] if IS_INSTALLED else ["-p", "conformance.pytest_plugin"]),
         "-p",
         "no:cacheprovider",
         "-q",
