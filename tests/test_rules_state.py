@@ -106,6 +106,10 @@ class TestIdle:
         story.reply(story.prompt("Two"), messageId="u2").user("u2", "Two").says("b", "Done.").after(60)
         assert story.barrier().fails(self.rule) == ["work came to its end and was never reported as idle"]
 
+    def test_a_cancel_long_after_the_last_word_has_a_rule_of_its_own(self) -> None:
+        story = accepted(foreign()).running().says("a", "Blue.").after(45).cancel().after(60).barrier()
+        assert (story.fails(self.rule), len(story.fails("cancel.ends-idle-cancelled"))) == ([], 1)
+
     def test_work_of_which_nothing_comes_is_a_warning(self) -> None:
         story = Story().begin()
         story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").running()

@@ -171,9 +171,7 @@ def idle_when_work_ends(work: Work) -> Verdict:
     before = view.session.submission_before(work.seq)
     since = before.seq if before is not None and before.work is work else work.seq
     stop = next(iter(view.session.stops_between(since, float("inf"))), None)
-    if stop is not None and (
-        view.session.conversation.is_driven or stop.seq < last.seq or stop.t - last.event.t < patience
-    ):
+    if stop is not None and (view.session.conversation.is_driven or stop.seq < waited.seq):
         return  # cancel.ends-idle-cancelled
     if _is_a_command(work):
         return
