@@ -610,3 +610,18 @@ def test_an_error_for_a_failure_that_came_before_the_cancel_is_told_by_the_rule_
     story.control("model-answered", at="model", number=1, how="fail", status=500, injected=True)
     story.cancel().refuse(first, -32603)
     assert story.fails("cancel.prompt-still-succeeds") == []
+
+
+def test_a_cancel_on_its_way_when_the_prompt_was_sent_is_suspicious_only() -> None:
+    story = Story().begin()
+    story.cancel().reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").user("u1", "Hello acp-1")
+    story.running().idle("cancelled")
+    assert story.fails("cancel.only-when-cancelled") == []
+    assert len(story.warns("cancel.only-when-cancelled")) == 1
+
+
+def test_a_cancel_that_was_over_when_the_prompt_was_sent_is_a_stale_one() -> None:
+    story = Story().begin()
+    story.cancel().barrier().reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").user("u1", "Hello acp-1")
+    story.running().idle("cancelled")
+    assert len(story.fails("cancel.only-when-cancelled")) == 1

@@ -344,12 +344,17 @@ def is_unknown_notification(event: Event) -> bool:
 
 
 def look(identifier: Any) -> str:
-    """What a person takes an id for: 1, 1.0 and "1" look alike."""
+    """What a person takes an id for: 1, 1.0 and "1" look alike, and integers that a double cannot tell apart."""
     if isinstance(identifier, float) and identifier.is_integer():
         return str(int(identifier))
     if isinstance(identifier, int) and not isinstance(identifier, bool):
-        return encode(identifier).decode().strip()
+        return encode(rounded(identifier)).decode().strip()
     return str(identifier).strip()
+
+
+def rounded(number: int) -> int:
+    """What a reader makes of an integer that keeps numbers as doubles, as many do (RFC 8259, section 6)."""
+    return int(float(number)) if 2**53 < abs(number) < 2**1000 else number
 
 
 def _is_wait_for(about: Mapping[str, Any], request: Request) -> bool:

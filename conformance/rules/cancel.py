@@ -302,7 +302,15 @@ def stopped_by_nobody(work: Work) -> Finding | None:
         return warning("work ended as cancelled; a prompt that came meanwhile may have stopped it", *proof)
     if stale is not None and stale.conn != ended.event.conn and apart(stale, first[0]) < LONG:
         return None  # the order of two connections' lines is not the agent's
+    if stale is not None and apart(stale, first[0]) < LONG and _was_on_its_way(work, stale, first[0]):
+        return warning("work ended as cancelled by a stop that was on its way when its prompt was sent", *proof)
     return violation("work that nobody stopped ended as cancelled", *proof)
+
+
+def _was_on_its_way(work: Work, stop: Event, event: Event) -> bool:
+    """Whether the agent had answered nothing that was sent after `stop` when `event` was sent: it may have met both at
+    once."""
+    return work.view.connection.barrier_after(stop.seq, event.seq) is None
 
 
 def is_stop(connection: Connection, session: str, start: float, end: float) -> bool:

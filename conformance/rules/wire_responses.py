@@ -59,7 +59,8 @@ def _refuses_a_malformed_line(connection: Connection, event: Event) -> bool:
     exercised="a response",
     proof="an id that matches no request pending on that connection (1 is not '1')",
     never="an error with id null that answers a line which could not be read, or with the id that stands in a line "
-    "which is no request; a response to what was asked before the recording began",
+    "which is no request; a response to what was asked before the recording began; digits beyond 2^53, which readers "
+    "that keep numbers as doubles lose: a warning",
 )
 def response_id(connection: Connection) -> Verdict:
     if any(request.response is not None for request in connection.requests):
@@ -75,7 +76,10 @@ def response_id(connection: Connection) -> Verdict:
         like = connection.pending_like(identifier, event.seq)
         message = f"a response with the id {shown(identifier)}, and no request of that id is pending"
         this = (event, f"this response has the id {shown(identifier)}")
-        if like is not None:
+        if like is not None and type(like.id) is int and type(identifier) is int:
+            told = f"{message}: the agent keeps numbers as doubles, which lose digits beyond 2^53"
+            yield warning(told, (like.event, f"the request {shown(like.id)} is pending"), this)
+        elif like is not None:
             yield violation(message, (like.event, f"the request {shown(like.id)} is pending"), this)
         elif connection.initializes:
             yield violation(message, this)
