@@ -161,14 +161,17 @@ FAMILIES = {
 def test_nothing_of_the_agent_survives(family: str, is_told: bool) -> None:
     code = f"import os, subprocess, sys\nchild = {{}}\n{textwrap.dedent(family)}\n"
     code = code.replace("subprocess.Popen(", "spawn(") + "print(json.dumps(pids)); sys.stdin.read()"
-    code = textwrap.dedent("""
+    code = (
+        textwrap.dedent("""
         import json, os, subprocess, sys
         pids = []
         def spawn(*args, **options):
             process = subprocess.Popen(*args, **options)
             pids.append(process.pid)
             return process
-    """) + code
+    """)
+        + code
+    )
 
     pids: list[int] = []
 
@@ -184,6 +187,20 @@ def test_nothing_of_the_agent_survives(family: str, is_told: bool) -> None:
     events = played(scene)
     assert [(event.control or {})["count"] for event in events if event.name == "leftover"] == ([1] if is_told else [])
     assert not any(is_alive(pid) for pid in pids)
+
+
+def test_an_exit_that_is_not_on_record_yet_is_known_already() -> None:
+    async def scene(recorder: Recorder) -> None:
+        connection = await agent("import sys; sys.exit(3)", recorder)
+        await connection.process.exited.wait()
+        assert connection.is_ending
+        with pytest.raises(ConnectionEnded):
+            connection.write(b"{}\n")
+        await connection.ended.wait()
+        assert recorder.history.events[-1].name == "exited"
+        await connection.close()
+
+    played(scene)
 
 
 @POSIX

@@ -153,6 +153,15 @@ class TestFieldsAndValues:
         story = foreign()
         assert story.reply(story.request("session/list"), sessions=[], total=0).fails(self.fields)
 
+    def test_a_field_of_version_1_is_told_what_became_of_it(self) -> None:
+        story = foreign()
+        story.reply(
+            story.request("session/prompt", {"sessionId": "s", "prompt": []}), messageId="m", stopReason="end_turn"
+        )
+        assert story.fails(self.fields) == [
+            "PromptResponse has no field 'stopReason'; that was version 1, now the idle state_update says it"
+        ]
+
     def test_where_any_field_may_stand(self) -> None:
         assert foreign().running(_meta={"timestamp": 1}).passes(self.fields)
         assert foreign().update("_vendor/mood", mood="fine").passes(self.fields)
@@ -487,3 +496,12 @@ class TestEndsWithStdin:
         story = Story().control("started", transport="websocket").begin().control("closed")
         assert story.control("lingered", seconds=2).silent(self.rule)
         assert foreign().silent(self.rule)
+
+
+def test_digits_that_a_double_cannot_hold_are_a_warning() -> None:
+    story = Story().begin()
+    story.request("session/list", id=2**53 + 1)
+    story.reply(2**53, sessions=[]).control("waited", **{"for": "response", "id": 2**53 + 1, "began": 0, "seconds": 15})
+    assert story.fails("wire.response-id") == []
+    assert len(story.warns("wire.response-id")) == 1
+    assert story.fails("wire.one-response") == []

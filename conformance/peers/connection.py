@@ -60,6 +60,11 @@ class Connection(ABC):
         return ""
 
     @property
+    def is_ending(self) -> bool:
+        """Whether the peer is gone: `ended` is set, or will be as soon as the end is on record."""
+        return self.ended.is_set()
+
+    @property
     def is_talking(self) -> bool:
         """Whether part of a line has arrived within the last moments, and its end has not: the peer is not silent."""
         return self._is_in_mid_line() and asyncio.get_running_loop().time() - self._heard < _MOMENTS
@@ -132,7 +137,6 @@ class Connection(ABC):
 
     @abstractmethod
     def _put(self, data: bytes) -> None: ...
-
 
     @abstractmethod
     def _overrun(self) -> None:

@@ -81,6 +81,10 @@ class ProcessConnection(Connection):
         super().stop_reading()
         self.process.drop_output()
 
+    @property
+    def is_ending(self) -> bool:
+        return self.process.exited.is_set() or super().is_ending
+
     def _is_in_mid_line(self) -> bool:
         return self._lines.is_in_mid_line or bool(self.process.backlog)
 

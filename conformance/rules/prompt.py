@@ -159,7 +159,10 @@ def success_without_waiting_for_work(submission: Submission) -> Verdict:
         elif response.t - report.event.t >= HELD_BACK * slow or response.t - work.ended.event.t >= BURST * slow:
             yield violation("the response waited for the end of the work", *proof)
         else:
-            yield warning("the response came after the idle, in one burst with the whole turn", *proof)
+            yield warning(
+                "the response came only after the idle, of a turn too short to rule out that two lines were swapped",
+                *proof,
+            )
 
 
 @rule(

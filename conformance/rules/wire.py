@@ -178,6 +178,14 @@ def no_unknown_root_fields(connection: Connection) -> Verdict:
     yield from unknown_fields(connection.agent_shapes)
 
 
+OF_VERSION_1: Final = {
+    ("InitializeResponse", "agentInfo"): "that was version 1, now it is 'info'",
+    ("InitializeResponse", "agentCapabilities"): "that was version 1, now it is 'capabilities'",
+    ("PromptResponse", "stopReason"): "that was version 1, now the idle state_update says it",
+}
+"""What became of fields of version 1 that agents go on sending."""
+
+
 def unknown_fields(shapes: list[Shape]) -> Iterator[Finding]:
     told: set[tuple[str, str]] = set()
     for shape in shapes:
@@ -192,8 +200,9 @@ def unknown_fields(shapes: list[Shape]) -> Iterator[Finding]:
                     f"{field.definition}.{field.name} is of the unstable schema", (shape.event, f"at {field.path}")
                 )
             else:
+                instead = OF_VERSION_1.get((field.definition, field.name), "custom data goes to _meta")
                 yield violation(
-                    f"{field.definition} has no field {field.name!r}; custom data goes to _meta",
+                    f"{field.definition} has no field {field.name!r}; {instead}",
                     (shape.event, f"at {field.path or 'the root'}"),
                 )
 

@@ -303,9 +303,10 @@ class Stage:
 
     async def has_ended(self, actor: Actor) -> bool:
         """Whether the connection has ended; if so, how is on record when this returns."""
-        if any(sight.ends(event, actor.conn) for event in self.recorder.history.events):
-            await actor.client.connection.ended.wait()
-        return actor.client.connection.ended.is_set()
+        connection = actor.client.connection
+        if connection.is_ending or any(sight.ends(event, actor.conn) for event in self.recorder.history.events):
+            await connection.ended.wait()
+        return connection.ended.is_set()
 
     def last_words(self, actor: Actor) -> str:
         """The end of what the agent wrote to stderr, as a reason quotes it."""
