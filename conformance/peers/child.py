@@ -41,6 +41,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self.input_ended = False
         self.was_signalled = False
         self.stderr = bytearray()
+        self.stderr_ended = asyncio.Event()
 
     # -- what asyncio calls
 
@@ -68,6 +69,8 @@ class ChildProcess(asyncio.SubprocessProtocol):
         elif fd == _STDOUT:
             self.output_ended = True
             self.arrived.set()
+        elif fd == _STDERR:
+            self.stderr_ended.set()
 
     def process_exited(self) -> None:
         if self.family is not None:

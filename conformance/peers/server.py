@@ -15,6 +15,7 @@ from conformance.peers.child import ChildProcess, spawn, watch
 from conformance.peers.connection import AgentDidNotStart
 from conformance.peers.limits import Limits
 
+_LAST_WORDS: Final = 1.0  # seconds for what a process that has ended wrote before
 _RETRY: Final = 0.05  # seconds between two looks whether it listens
 _DEFAULT_PORTS: Final = {"ws": 80, "wss": 443, "http": 80, "https": 443}
 
@@ -79,6 +80,9 @@ class Server:
                         writer.close()
                         return
                     await asyncio.sleep(_RETRY)
+        if not self.is_running:
+            with contextlib.suppress(TimeoutError):  # its last words may still be on their way
+                await asyncio.wait_for(self._child.stderr_ended.wait(), _LAST_WORDS)
         said = self.output_tail.strip().splitlines()[-1:]
         hint = f"it said: {said[0][:200]}" if said else "check its command and its address"
         what = f"does not listen on {host}:{port} after {limit:g} s" if self.is_running else "ended before it listened"
