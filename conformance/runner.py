@@ -1,4 +1,4 @@
-"""Runs scenarios on a target, several at a time, judges each history, and grows the report; or judges recorded ones.
+"""Runs scenarios on a target, several at a time, judges each history, and grows the report.
 
 Each scenario has a folder, a scripted model and processes of its own, and all of that is gone when it has ended.
 A run that is interrupted ends in order: what was recorded until then is judged and reported.
@@ -10,14 +10,14 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.history import History, Recorder, Redactor, controls, read_transcript
+from conformance.history import History, Recorder, Redactor, controls
 from conformance.interrupts import interruptible
 from conformance.model import ScriptedModel
 from conformance.peers.family import end_the_living
@@ -329,40 +329,6 @@ def with_limits(played: Played, history: History) -> Played:
 def _model(profile: Profile, recorder: Recorder) -> ScriptedModel | None:
     """The scripted model that the agent of the profile is led to; None where it is led to none."""
     return ScriptedModel(recorder, tool_arguments=profile.model.tool_arguments) if profile.model is not None else None
-
-
-def check(paths: Iterable[Path], sink: Sink) -> Report:
-    """Judges recorded traffic, both sides of it; nothing is started. Raises TranscriptError."""
-    files = list(paths)
-    histories = [(path, read_transcript(path)) for path in files]
-    names = _names(files)
-    started = RunStarted(
-        Target("transcripts", ", ".join(str(path) for path in files)),
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-        scenarios=tuple(names),
-    )
-    builder = ReportBuilder(started, RULES.values())
-    sink(builder.started)
-    began = time.monotonic()
-    for name, (path, history) in zip(names, histories, strict=True):
-        sink(ScenarioStarted(name, str(path)))
-        since = time.monotonic()
-        judgement = judge(history)
-        reason = "; ".join(history.flaws)
-        sink(
-            builder.add(
-                ScenarioResult(name, str(path), "completed", reason, time.monotonic() - since, str(path)), judgement
-            )
-        )
-    finished = builder.finish(time.monotonic() - began)
-    sink(finished)
-    return finished.report
-
-
-def _names(paths: Sequence[Path]) -> list[str]:
-    """A name for each transcript: its file's, or its path where two have the same."""
-    stems = [path.stem for path in paths]
-    return [stem if stems.count(stem) == 1 else str(path) for stem, path in zip(stems, paths, strict=True)]
 
 
 def _rules_of(party: str) -> list[Rule]:

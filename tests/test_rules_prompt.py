@@ -750,3 +750,11 @@ def test_a_prompt_that_is_reported_before_the_earlier_work_ends_was_inserted_int
     story.reply(story.prompt("Two", nonce="acp-2"), messageId="u2").barrier()
     story.says("a1", "Word").after(0.7).user("u2", "Two acp-2").idle("end_turn")
     assert story.fails("prompt.no-success-before-insertion") == []
+
+
+def test_two_requests_answered_meanwhile_prove_it_of_a_quick_turn_too() -> None:
+    story = Story().begin()
+    first = story.prompt("Count", nonce="acp-1")
+    story.user("u1", "Count acp-1").running().barrier().barrier().says("a1", "One").idle("end_turn")
+    story.reply(first, messageId="u1")
+    assert len(story.fails("prompt.success-without-waiting-for-work")) == 1

@@ -14,9 +14,10 @@ from conformance import runner
 from conformance.history import read_transcript
 from conformance.peers.launch import limits_of
 from conformance.profile import Profile, load_profile, with_command
+from conformance.recorded import check
 from conformance.report import Report, RunEvent, RunFinished, RunStarted, ScenarioFinished, ScenarioStarted, Target
 from conformance.rules import judge
-from conformance.runner import Options, Ran, UsageProblem, check, choose
+from conformance.runner import Options, Ran, UsageProblem, choose
 from conformance.scenario.errors import ScenarioError
 
 TINY = Path(__file__).parent / "tiny_agent.py"
