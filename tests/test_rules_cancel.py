@@ -625,3 +625,10 @@ def test_a_cancel_that_was_over_when_the_prompt_was_sent_is_a_stale_one() -> Non
     story.cancel().barrier().reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").user("u1", "Hello acp-1")
     story.running().idle("cancelled")
     assert len(story.fails("cancel.only-when-cancelled")) == 1
+
+
+def test_a_stop_that_crosses_the_beginning_of_the_agents_own_work_may_have_stopped_it() -> None:
+    story = Story().begin()
+    story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").user("u1", "Hello acp-1").running()
+    story.cancel().cancel().idle("cancelled").running().idle("cancelled")
+    assert story.fails("cancel.only-when-cancelled") == []

@@ -298,6 +298,14 @@ def stopped_by_nobody(work: Work) -> Finding | None:
     own = {submission.message_id for submission in submissions}
     strange = [u for u in work.updates if MESSAGE_KINDS.get(u.kind) == "user" and u.message_id not in own]
     interrupts = [s for s in session.submissions_after(work.seq)[:1] if s.seq < ended.seq]
+    recent = next(iter(reversed(session.stops_between(-1, work.seq))), None)
+    crossed = recent is not None and apart(recent, work.began.event) < LONG
+    if recent is not None and crossed and not submissions and _was_on_its_way(work, recent, work.began.event):
+        return warning(
+            "work that no prompt began ended as cancelled by a stop that was on its way when it began",
+            (recent, "the client stops the session"),
+            *proof[len(told) :],
+        )
     if interrupts or strange:
         return warning("work ended as cancelled; a prompt that came meanwhile may have stopped it", *proof)
     if stale is not None and stale.conn != ended.event.conn and apart(stale, first[0]) < LONG:
