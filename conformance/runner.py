@@ -35,7 +35,7 @@ from conformance.scenario.spelling import did_you_mean
 
 TRANSCRIPTS: Final = "transcripts"
 _MOST_LEAVING: Final = 4  # scenarios of one worker whose agents are on their way out
-_MOST_UNANSWERED: Final = 2  # scenarios in which not even `initialize` was answered, before no more are started
+_MOST_UNANSWERED: Final = 2  # scenarios in which not even `initialize` was answered, before no more are started so
 
 Sink = Callable[[RunEvent], None]
 
@@ -142,6 +142,7 @@ class _Run:
     builder: ReportBuilder = field(init=False)
     redactor: Redactor = field(init=False)
     unanswered: list[str] = field(default_factory=list)
+    unserved: list[str] = field(default_factory=list)  # the same for the agent as a server, where it is also a process
 
     async def ran(self) -> Ran:
         import os
@@ -243,8 +244,13 @@ class _Run:
                 setting = setting_of(profile, workdir=workdir, seed=self.started.seed, patience=self.options.patience)
                 tried.append((profile, setting, not_applicable(scenario, setting)))
                 if tried[-1][2] is None:
-                    return tried[-1]
-        return tried[0]
+                    break
+        profile, setting, why = tried[-1]
+        if why is not None:
+            return tried[0]
+        if profile is not self.profile and len(self.unserved) >= _MOST_UNANSWERED:
+            return profile, setting, f"the [agent] server did not answer in {', '.join(self.unserved)}"
+        return profile, setting, None
 
     async def _play(
         self, scenario: Scenario, profile: Profile, setting: Setting, began: float, is_done: asyncio.Event
@@ -269,9 +275,20 @@ class _Run:
                 await model.stop()
             recorder.close()
             judgement = self._judged(scenario, recorder.history)
+            if played.unanswered:
+                self._tell_unanswered(scenario, is_server=profile is not self.profile)
             self._report(scenario, with_limits(played, recorder.history), judgement, path, time.monotonic() - began)
             for flaw in recorder.history.flaws:
                 self.builder.problem(flaw)
+
+    def _tell_unanswered(self, scenario: Scenario, *, is_server: bool) -> None:
+        if not is_server:
+            self.unanswered.append(scenario.id)
+            return
+        self.unserved.append(scenario.id)
+        if len(self.unserved) == _MOST_UNANSWERED:
+            named = " and ".join(self.unserved)
+            self.builder.problem(f"the [agent] server did not answer in {named}: the rest is run without it")
 
     def _judged(self, scenario: Scenario, history: History) -> Judgement | None:
         try:
@@ -283,8 +300,6 @@ class _Run:
     def _report(
         self, scenario: Scenario, played: Played, judgement: Judgement | None, path: Path | None, seconds: float
     ) -> None:
-        if played.unanswered:
-            self.unanswered.append(scenario.id)
         answer = played.answer or {}
         info, capabilities = answer.get("info"), answer.get("capabilities")
         result = ScenarioResult(

@@ -196,6 +196,24 @@ def test_an_agent_that_never_answers_is_not_started_again_and_again() -> None:
     assert any("scenarios were not started, since the agent did not answer in 2" in p for p in outcome.report.problems)
 
 
+def test_a_server_that_does_not_start_is_told_and_the_rest_goes_on_without_it() -> None:
+    from dataclasses import replace
+
+    profile = tiny()
+    broken = (sys.executable, "-c", "raise SystemExit(3)")
+    profile = replace(profile, agent=replace(profile.agent, server=broken))
+    served = ("clients/at-the-same-moment", "clients/comes-back", "clients/three-on-one-session")
+    outcome = ran(profile, "clients/clashing-ids", *served, "prompt/plain", jobs=1)
+    status = {scenario.id: scenario.status for scenario in outcome.report.scenarios}
+    assert [status[id] for id in served] == ["broken", "broken", "not-applicable"]
+    assert status["clients/clashing-ids"] == status["prompt/plain"] == "completed"
+    told = "the [agent] server did not answer in clients/at-the-same-moment and clients/comes-back: the rest is run"
+    assert any(problem.startswith(told) for problem in outcome.report.problems)
+    assert outcome.report.verdict == "incomplete"
+    (unserved,) = [scenario for scenario in outcome.report.scenarios if scenario.id == served[-1]]
+    assert unserved.reason.startswith("the [agent] server did not answer in clients/at-the-same-moment")
+
+
 def test_a_banner_is_a_finding_and_no_obstacle() -> None:
     outcome = ran(tiny("banner"), "prompt/plain")
     rule = outcome.report.rule("wire.only-messages-on-stdout")
