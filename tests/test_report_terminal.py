@@ -15,6 +15,7 @@ from conformance.report.terminal import view
 from tests.reported import (
     PASS,
     RULES,
+    SILENT,
     STARTED,
     Wire,
     completed,
@@ -254,3 +255,17 @@ def test_wrap_never_loses_a_word_and_never_exceeds_the_width() -> None:
     lines = list(wrap(text, 12))
     assert all(columns(line) <= 12 for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_the_author_of_a_scenario_is_told_whether_it_exercised_what_it_names() -> None:
+    def told(named: tuple[str, ...]) -> list[str]:
+        builder = ReportBuilder(STARTED, RULES)
+        judged = judgement(prompt__distinct_message_ids=PASS, state__paired=SILENT)
+        builder.add(completed("mine"), judged, exercises=named)
+        return [line.strip() for line in shown(builder.finish(1.0).report) if line.startswith("  mine ")]
+
+    both = ("prompt.distinct-message-ids", "state.paired")
+    assert told(both[:1]) == ["mine exercised the rule that it names"]
+    assert told(both) == ["mine exercised 1 of the 2 rules that it names, not state.paired"]
+    assert told(both[1:]) == ["mine did not exercise the rule that it names: state.paired"]
+    assert told(()) == []

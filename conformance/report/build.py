@@ -83,6 +83,7 @@ class ReportBuilder:
             reason=clean_lines(self._redactor.text(result.reason), LONG),
             stderr=clean_lines(self._redactor.cut(self._redactor.text(result.stderr)[-STDERR_TAIL:]), None),
             seconds=round(result.seconds, 3),
+            exercises=tuple(id for id in exercises if id in self._gathered),
         )
         self._scenarios.append(result)
         if self._target.info is None and info is not None:

@@ -147,7 +147,7 @@ def finding_json(finding: FindingView) -> dict[str, Any]:
 
 
 def scenario_json(scenario: ScenarioResult) -> dict[str, Any]:
-    return {
+    data = {
         "id": scenario.id,
         "title": scenario.title,
         "status": scenario.status,
@@ -156,6 +156,7 @@ def scenario_json(scenario: ScenarioResult) -> dict[str, Any]:
         "transcript": scenario.transcript,
         "stderr": scenario.stderr,
     }
+    return {**data, "exercises": list(scenario.exercises)} if scenario.exercises else data
 
 
 def from_json(data: Any) -> Report:
@@ -234,6 +235,7 @@ def _scenario(read: "_Reader") -> ScenarioResult:
         seconds=read.number("seconds", 0.0),
         transcript=None if read.data.get("transcript") is None else read.text("transcript"),
         stderr=read.text("stderr", ""),
+        exercises=read.texts("exercises"),
     )
 
 

@@ -94,7 +94,7 @@ class RuleResult:
 class ScenarioResult:
     """What became of a scenario. `transcript` is relative to the report's folder, None where none was written; `reason`
     says why it was not applicable, broke, or what did not come about; `stderr` is the tail of what the peer wrote
-    there."""
+    there; `exercises` are the rules that it is meant to exercise."""
 
     id: str
     title: str
@@ -103,6 +103,7 @@ class ScenarioResult:
     seconds: float = 0.0
     transcript: str | None = None
     stderr: str = ""
+    exercises: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from conformance.report.layout import BLANK, Line, Span, columns, pad, paragraph
-from conformance.report.model import Counts, FindingView, Proof, Report, RuleResult, Status
+from conformance.report.model import Counts, FindingView, Proof, Report, RuleResult, ScenarioResult, Status
 from conformance.report.sanitise import clean
 
 FINDINGS_SHOWN = 3  # of one rule, unless all are asked for
 STDERR_LINES = 6  # of a scenario that broke
+FEW = 3  # scenarios, for each of which it is told whether it exercised what it is meant to
 _INDENT = 6
 _PART = 30  # columns that an event's part in the argument has at least, before it goes on a line of its own
 _HEADINGS: dict[Status, str] = {"fail": "FAIL", "broken": "BROKE", "warn": "WARN"}
@@ -63,6 +64,9 @@ def summary(report: Report, width: int) -> Iterator[Line]:
     yield from paragraph(
         f"{target_words(report)}; {len(report.scenarios)} {_runs(report)}, {report.seconds:.1f} s", width, 2
     )
+    if len(report.scenarios) <= FEW:
+        for scenario in report.scenarios:
+            yield from _meant(scenario, report, width)
     yield from _baseline(report, width)
     for problem in report.problems:
         for line in problem.splitlines():
@@ -74,6 +78,25 @@ def summary(report: Report, width: int) -> Iterator[Line]:
         yield (Span("  the last that it wrote to stderr:", "dim"),)
         for line in broken.stderr.splitlines()[-STDERR_LINES:]:
             yield (Span("    " + clean(line), "dim"),)
+
+
+def _meant(scenario: ScenarioResult, report: Report, width: int) -> Iterator[Line]:
+    """Whether a scenario exercised the rules that it names: its author wants to know."""
+    if not scenario.exercises or scenario.status != "completed":
+        return
+    reached = {rule.id for rule in report.rules if scenario.id in rule.scenarios}
+    missed = [id for id in scenario.exercises if id not in reached]
+    named = f"{len(scenario.exercises)} rules" if len(scenario.exercises) > 1 else "rule"
+    if not missed:
+        yield from paragraph(f"{scenario.id} exercised the {named} that it names", width, 2)
+    elif len(missed) == len(scenario.exercises):
+        yield from paragraph(
+            f"{scenario.id} did not exercise the {named} that it names: {', '.join(missed)}", width, 2, "warn"
+        )
+    else:
+        count = len(scenario.exercises) - len(missed)
+        told = f"{scenario.id} exercised {count} of the {named} that it names, not {', '.join(missed)}"
+        yield from paragraph(told, width, 2, "warn")
 
 
 def _baseline(report: Report, width: int) -> Iterator[Line]:
