@@ -183,6 +183,17 @@ def test_a_program_that_does_not_exist_is_told_with_what_to_do() -> None:
     assert "check the command, or install the agent" in problem
 
 
+def test_an_agent_that_asks_only_for_what_its_model_wants_can_be_made_to_ask() -> None:
+    from dataclasses import replace
+
+    profile = replace(load_profile("reference"), triggers={"permission": "Run a command that makes a file."})
+    outcome = ran(profile, "tool/two-questions")
+    assert [(scenario.status, scenario.reason) for scenario in outcome.report.scenarios] == [("completed", "")]
+    rule = outcome.report.rule("tool.denied-is-not-run")
+    assert rule is not None
+    assert rule.status == "pass"
+
+
 def test_an_agent_that_never_answers_is_not_started_again_and_again() -> None:
     from dataclasses import replace
 

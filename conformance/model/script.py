@@ -54,6 +54,7 @@ class Script:
         self._uses_tools = False
 
     def expect(self, nonce: str, group: str) -> None:
+        self._groups.pop(nonce, None)  # what is sent again is the newest again
         self._groups[nonce] = group
 
     def set(self, key: str | None, replies: Sequence[Reply]) -> None:

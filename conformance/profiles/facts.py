@@ -13,7 +13,7 @@ TRANSPORTS: Final[tuple[Transport, ...]] = ("stdio", "websocket")
 TRIGGERS: Final = {
     "local-command": "a prompt that the agent handles by itself and does not keep",
     "retained-command": "a prompt that the agent handles by itself and keeps in the history",
-    "permission": "a prompt that makes the agent ask for permission",
+    "permission": "a prompt that makes the agent ask for permission, by itself or for a tool that its model calls",
     "background": "a prompt that starts background work",
     "fail-before-insertion": "a prompt that the agent rejects before it inserts the message",
 }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from conformance.history import controls
+from conformance.model import Reply, ScriptedModel
 from conformance.profile import TRIGGERS
 from conformance.scenario.actors import Actor, Chat
 from conformance.scenario.needs import TRIGGER, missing
@@ -105,6 +106,8 @@ def _filler(text: str, length: int) -> str:
 async def command(stage: Stage, given: Given) -> None:
     actor, chat, trigger = stage.actor(given.get("by")), stage.chat(given["in"]), given.get("trigger")
     text = _advertised(stage, actor, chat, given) if trigger is None else _of_profile(stage, trigger)
+    if trigger == "permission" and stage.model is not None:
+        _let_the_model_ask(stage.model, chat, text)
     params = {"sessionId": chat.id, "prompt": [{"type": "text", "text": text}]}
     await pause(given.get("after", 0))
     await _submit(stage, actor, given, params, trigger=trigger)
@@ -114,6 +117,12 @@ def _of_profile(stage: Stage, trigger: str) -> str:
     if trigger not in stage.setting.triggers:
         raise NotApplicable(missing(TRIGGER + trigger, stage.setting) or "")
     return stage.setting.triggers[trigger]
+
+
+def _let_the_model_ask(model: ScriptedModel, chat: Chat, text: str) -> None:
+    """An agent asks for permission by itself, or when its model, to which it passes the prompt on, calls a tool."""
+    model.expect(text, group=chat.group)
+    model.script(text, [Reply("call-tool", effect="made-by-the-trigger", times=1)])
 
 
 def _advertised(stage: Stage, actor: Actor, chat: Chat, given: Given) -> str:
