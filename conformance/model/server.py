@@ -172,9 +172,7 @@ class ScriptedModel:
             await _json(connection, 429, dialect.error(429, "The scripted model was asked too often."))
             return
         belonging = self._note(asked, number)
-        performance = Performance(
-            connection, dialect, asked, number, self._recorder, self.name, self._tool_arguments
-        )
+        performance = Performance(connection, dialect, asked, number, self._recorder, self.name, self._tool_arguments)
         await performance.play(lambda: self._due(asked, belonging), lambda: self._hold(belonging))
 
     def _note(self, asked: Asked, number: int) -> Belonging:
