@@ -1,9 +1,10 @@
 """The matrix: every fault and every odd agent against every must rule.
 
-    python tests/matrix.py [--jobs N] [--of GLOBS] [--times N] [--own] [--plain]
+    python tests/matrix.py [--jobs N] [--of GLOBS] [--times N] [--own] [--plain] [--cold]
 
 A fault must fail its own rule and no other must rule than its table entry names; an odd agent fails none. Prints a line
-an agent, the disagreements last; exit status 1 where there are any.
+an agent, the disagreements last; exit status 1 where there are any. The agents come from a process that has them loaded
+(`preloaded.py`), which makes the whole several times quicker; `--cold` starts each as a user would.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,6 +25,7 @@ from conformance.report import Target
 from conformance.rules import RULES
 from conformance.runner import Options, run
 from conformance.variants import Variant, variants
+from tests.preloaded import preloaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +57,19 @@ class Seen:
         return bool(self.variant.breaks) or self.verdict == "conformant"
 
 
-def profile_of(variant: Variant, *, plain: bool = False) -> Profile:
+def profile_of(variant: Variant | None, *, plain: bool = False, starter: Sequence[str] = ()) -> Profile:
     """The reference agent's profile, starting this variant of it; `plain` with its command alone: no model, no
-    triggers, no server."""
+    triggers, no server. `starter` are the words of `preloaded`, instead of the interpreter."""
     profile = load_profile("reference")
     if plain:
         bare = Profile("plain", replace(profile.agent, server=None, env={}), None, {}, profile.sessions, profile.limits)
         profile = bare
-    more = (variant.option, variant.slug)
-    command, server = profile.agent.command or (), profile.agent.server or ()
-    agent = replace(profile.agent, command=(*command, *more), server=(*server, *more) if server else None)
+    more = (variant.option, variant.slug) if variant else ()
+
+    def started(words: Sequence[str] | None) -> tuple[str, ...] | None:
+        return (*(starter or words[:1]), *words[1:], *more) if words else None
+
+    agent = replace(profile.agent, command=started(profile.agent.command), server=started(profile.agent.server))
     return replace(profile, agent=agent, limits=replace(profile.limits, patience=4.0))
 
 
@@ -72,17 +78,17 @@ def examine(
     rules: Sequence[str] = (),
     jobs: int = 1,
     report: Path | None = None,
-    seed: int | None = None,
     *,
     plain: bool = False,
+    starter: Sequence[str] = (),
 ) -> Seen:
     """Runs the suite (only what exercises `rules`, where there are any) on one agent."""
     began = time.monotonic()
     ran = asyncio.run(
         run(
-            profile_of(variant, plain=plain),
+            profile_of(variant, plain=plain, starter=starter),
             Target("agent", f"{variant.option} {variant.slug}"),
-            Options(rules=tuple(rules), jobs=jobs, report=report, seed=seed),
+            Options(rules=tuple(rules), jobs=jobs, report=report),
             lambda _: None,
         )
     )
@@ -102,7 +108,9 @@ def examine_all(
     own_rule_only: bool = False,
     report: Path | None = None,
     plain: bool = False,
+    starter: Sequence[str] = (),
 ) -> Iterator[Seen]:
+    """Yields what was seen of each, as they end; `jobs` agents at a time, each by a process of its own."""
     with ProcessPoolExecutor(jobs) as pool:
         waiting = [
             pool.submit(
@@ -110,7 +118,8 @@ def examine_all(
                 v,
                 [v.breaks] if own_rule_only and v.breaks else [],
                 report / v.slug if report else None,
-                plain,
+                plain=plain,
+                starter=starter,
             )
             for v in chosen
         ]
@@ -118,12 +127,21 @@ def examine_all(
             yield done.result()
 
 
-def examined(variant: Variant, rules: Sequence[str], report: Path | None, plain: bool) -> Seen:
+def examined(
+    variant: Variant, rules: Sequence[str], report: Path | None, *, plain: bool, starter: Sequence[str]
+) -> Seen:
     """`examine` for a process of its own: what breaks it is told, not raised."""
     try:
-        return examine(variant, rules, 1, report, plain=plain)
+        return examine(variant, rules, 1, report, plain=plain, starter=starter)
     except Exception as error:
         return Seen(variant, {}, "broken", 0.0, (f"{type(error).__name__}: {error}",))
+
+
+def _print(seen: Seen) -> None:
+    others = sorted(set(seen.failed) - seen.owed)
+    mark = "ok   " if seen.agrees else "WRONG"
+    about = seen.variant.breaks or "(odd, and right)"
+    print(f"{mark} {seen.variant.slug:34} {about:44} {seen.seconds:5.1f} s  {' '.join(others)}", flush=True)
 
 
 def main() -> int:
@@ -135,20 +153,25 @@ def main() -> int:
     options.add_argument(
         "--plain", action="store_true", help="without a model, triggers or a server: as a stranger's agent is run"
     )
+    options.add_argument("--cold", action="store_true", help="start each agent by itself, as a user would")
     options.add_argument("--report", type=Path, help="keep each agent's report under this folder")
     given = options.parse_args()
     globs = given.of.split(",")
     chosen = [v for v in variants() if any(fnmatchcase(v.slug, glob) or fnmatchcase(v.breaks, glob) for glob in globs)]
     wrong = []
-    for _ in range(given.times):
-        for seen in examine_all(chosen, given.jobs, own_rule_only=given.own, report=given.report, plain=given.plain):
-            variant = seen.variant
-            others = sorted(set(seen.failed) - seen.owed)
-            mark = "ok   " if seen.agrees else "WRONG"
-            about = variant.breaks or "(odd, and right)"
-            print(f"{mark} {variant.slug:34} {about:44} {seen.seconds:5.1f} s  {' '.join(others)}", flush=True)
-            if not seen.agrees:
-                wrong.append(seen)
+    with nullcontext(()) if given.cold else preloaded() as starter:
+        for _ in range(given.times):
+            for seen in examine_all(
+                chosen,
+                given.jobs,
+                own_rule_only=given.own,
+                report=given.report,
+                plain=given.plain,
+                starter=starter,
+            ):
+                _print(seen)
+                if not seen.agrees:
+                    wrong.append(seen)
     for seen in wrong:
         print(f"\n{seen.variant.slug} ({seen.variant.breaks or 'odd'}): {seen.verdict}")
         for rule in sorted(seen.missed):
