@@ -18,13 +18,14 @@ from typing import Final
 from conformance.fuzz import findings as failures_
 from conformance.fuzz.corpus import Corpus, changed
 from conformance.fuzz.findings import Failure
-from conformance.fuzz.investigating import Investigation, Shown
+from conformance.fuzz.investigating import Investigation
 from conformance.fuzz.live import Live
 from conformance.fuzz.memory import children, resident
 from conformance.fuzz.moves import sequence_layer
 from conformance.fuzz.playing import Ran, on_live
 from conformance.fuzz.situations import triples
 from conformance.fuzz.traffic import bytes_layer, envelope_layer, params_layer
+from conformance.fuzz.trying import Shown
 from conformance.fuzz.verdicts import LEFTOVER, MEMORY, Signature, decided, findings, rules
 from conformance.fuzz.world import World, world_of
 from conformance.fuzz.writing import NotWritable, Steps, scenario_of

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from conformance.fuzz.moves import DELAYS, Draft, move, repaired
+from conformance.fuzz.moves import DELAYED, DELAYS, Draft, move, repaired
 from conformance.fuzz.situations import Triple
 from conformance.fuzz.values import Values
 from conformance.fuzz.world import World
@@ -140,7 +140,7 @@ def _varied(step: dict[str, Any], random: Random) -> dict[str, Any]:
         case "answer":
             key = "held" if "held" in given else "permissions"
             given[key] = random.choice(["allow", "deny", "cancel"] + (["hold"] if key == "permissions" else []))
-    if verb in ("prompt", "command", "cancel", "cancel-request", "resume", "close", "delete", "send", "request"):
+    if verb in DELAYED:
         given.pop("after", None)
         if delay := random.choice(DELAYS):
             given["after"] = delay

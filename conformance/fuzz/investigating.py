@@ -4,37 +4,35 @@ A fresh process is the judge of last resort: what only a process shows that has 
 """
 
 import asyncio
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from conformance.fuzz.findings import REPEATS, Failure, needs_of
-from conformance.fuzz.memory import rounds
-from conformance.fuzz.playing import Ran, on_fresh
-from conformance.fuzz.shrinking import SECONDS, Shrinking
-from conformance.fuzz.verdicts import MEMORY, Signature, decided, findings
-from conformance.fuzz.writing import NotWritable, Steps, scenario_of
+from conformance.fuzz.findings import REPEATS, Failure
+from conformance.fuzz.shrinking import SECONDS, Shows, Shrinking
+from conformance.fuzz.trying import Bench, Shown, Trial
+from conformance.fuzz.verdicts import Signature
+from conformance.fuzz.writing import Steps
 from conformance.profile import Profile
-from conformance.rules import Finding, Judgement, Rule
-from conformance.scenario.errors import ScenarioError
+from conformance.rules import Rule
 
-_TRIES_OF_A_RACE: Final = 3  # for each smaller sequence, of what did not show at once
+_TRIES_OF_A_RACE: Final = 3  # for each smaller sequence, of what does not always show
 _SIDE_BY_SIDE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A run on a fresh process that showed the failure."""
+class Shrunk:
+    """`trail`: sequences that show the failure, each smaller than the one before; `gave_up` where time ended it."""
 
-    ran: Ran
-    judgement: Judgement
-    finding: Finding
+    trail: list[Steps]
+    gave_up: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Investigation:
     """How sequences are tried: on this agent, under these rules. `patience` in seconds is that of a first look, `brief`
-    of the many after it."""
+    of the many after it; `seconds` is how long a failure may be shrunk."""
 
     profile: Profile
     rules: list[Rule]
@@ -48,83 +46,115 @@ class Investigation:
     ) -> tuple[Failure, Shown] | None:
         """The failure, as small as it could be made, and a run that shows it; None where no fresh process showed it in
         ten tries."""
-        first = await self._first(signature, steps)
+        trial = self._trial(signature)
+        first = await self._first(trial, steps)
         if first is None:
             return None
         tries, steps = first
-        each = 1 if tries == 1 else _TRIES_OF_A_RACE
-
-        async def shows(candidate: Steps) -> bool:
-            """Twice, so that luck does not lead to what shows it no more."""
-            return await self._shown(signature, candidate, each) and await self._shown(signature, candidate, each)
-
-        shrinking = Shrinking(shows, self.seconds)
-        await shrinking.smallest(steps)
-        ways = [steps, *shrinking.trail]
-        while True:
-            smallest = ways[-1]
-            count, seen = await self.repeated(signature, smallest)
+        shrunk = await self._shrunk(trial, steps, is_race=tries > 1)
+        ways = [steps, *shrunk.trail]
+        while ways:
+            count, seen = await self.repeated(signature, ways[-1])
             if seen is not None:
-                break
+                failure = Failure(
+                    number,
+                    signature,
+                    seen.finding.message,
+                    ways[-1],
+                    count,
+                    REPEATS,
+                    shrunk.gave_up,
+                    origin,
+                )
+                return failure, seen
             ways = ways[: len(ways) // 2]  # it went too far, by luck
-            if not ways:
-                return None  # seen once, and then not in ten: nobody could do anything with it
-        failure = Failure(
-            number,
-            signature,
-            seen.finding.message,
-            smallest,
-            count,
-            REPEATS,
-            shrinking.gave_up,
-            origin,
-        )
-        return failure, seen
+        return None  # seen once, and then not in ten: nobody could do anything with it
 
     async def repeated(self, signature: Signature, steps: Steps) -> tuple[int, Shown | None]:
         """How many of ten runs show it, and one that does."""
+        trial = self._trial(signature)
         seen: list[Shown] = []
         for _ in range(0, REPEATS, _SIDE_BY_SIDE):
-            runs = (self._look(signature, steps, self.brief) for _ in range(_SIDE_BY_SIDE))
+            runs = (trial.fresh(steps, self.brief) for _ in range(_SIDE_BY_SIDE))
             seen += [shown for shown in await asyncio.gather(*runs) if shown is not None]
         return len(seen), (seen[0] if seen else None)
 
     async def transcribed(self, failure: Failure, path: Path) -> Shown | None:
         """Runs it until it shows, its transcript in `path`."""
+        trial = self._trial(failure.signature)
         for _ in range(REPEATS):
-            shown = await self._look(failure.signature, failure.steps, self.brief, path, failure.name)
+            shown = await trial.fresh(failure.steps, self.brief, path=path, id=failure.name, brief=False)
             if shown is not None:
                 return shown
         return None
 
-    async def _first(self, signature: Signature, steps: Steps) -> tuple[int, Steps] | None:
+    def _trial(self, signature: Signature) -> Trial:
+        return Trial(self.profile, self.rules, self.seed, signature)
+
+    async def _first(self, trial: Trial, steps: Steps) -> tuple[int, Steps] | None:
         """In which try it showed, and with which steps: every other try leaves out the demands, since a scenario ends
         at the first that is not met."""
         plain = [step for step in steps if "require" not in step]
         for number in range(1, REPEATS + 1):
             candidate = steps if number % 2 else plain
             patience = self.patience if number <= 2 else self.brief
-            if await self._look(signature, candidate, patience) is not None:
+            if await trial.fresh(candidate, patience) is not None:
                 return (number + 1) // 2, candidate
         return None
 
-    async def _shown(self, signature: Signature, steps: Steps, tries: int) -> bool:
-        for _ in range(tries):
-            if await self._look(signature, steps, self.brief) is not None:
-                return True
-        return False
+    async def _shrunk(self, trial: Trial, steps: Steps, *, is_race: bool) -> Shrunk:
+        """On processes that serve many tries, where those show it too. What comes of that a fresh one must show; where
+        it does not, shrinking goes on with fresh ones from the smallest that they show."""
+        deadline = time.monotonic() + self.seconds
+        trail: list[Steps] = []
 
-    async def _look(
-        self, signature: Signature, steps: Steps, patience: float, path: Path | None = None, id: str = "fuzz/candidate"
-    ) -> Shown | None:
-        try:
-            scenario = scenario_of(steps, id, needs=needs_of(steps))
-        except (ScenarioError, NotWritable):
-            return None
-        if signature == MEMORY:
-            ran = await rounds(self.profile, scenario, seed=self.seed, patience=patience)
+        async def on_fresh(candidate: Steps) -> bool:
+            return await trial.fresh(candidate, self.brief) is not None
+
+        async with Bench(trial, self.brief) as bench:
+            seen = [await bench.shows(steps) for _ in range(_TRIES_OF_A_RACE)]
+            is_race = is_race or not all(seen)
+            if any(seen):
+                found = await _smaller(bench.shows, steps, self.seconds, is_race=is_race, times=2 if is_race else 1)
+                shown = await _last_shown(on_fresh, found.trail, _TRIES_OF_A_RACE if is_race else 1)
+                trail = found.trail[:shown]
+                if shown == len(found.trail):
+                    return found
+        start = trail[-1] if trail else steps
+        more = await _smaller(on_fresh, start, deadline - time.monotonic(), is_race=is_race, times=2)
+        return Shrunk([*trail, *more.trail], more.gave_up)
+
+
+async def _smaller(shows: Shows, steps: Steps, seconds: float, *, is_race: bool, times: int) -> Shrunk:
+    """Each smaller sequence must show it so many times, so that luck does not lead to what shows it no more."""
+    tries = _TRIES_OF_A_RACE if is_race else 1
+
+    async def surely_shows(candidate: Steps) -> bool:
+        for _ in range(times):
+            if not await _shown_within(shows, candidate, tries):
+                return False
+        return True
+
+    shrinking = Shrinking(surely_shows, seconds)
+    await shrinking.smallest(steps)
+    return Shrunk(shrinking.trail, shrinking.gave_up)
+
+
+async def _shown_within(shows: Shows, steps: Steps, tries: int) -> bool:
+    for _ in range(tries):
+        if await shows(steps):
+            return True
+    return False
+
+
+async def _last_shown(shows: Shows, trail: list[Steps], tries: int) -> int:
+    """How far along the trail it is shown still: the last of all most of the time, else by halves."""
+    low, high = 0, len(trail)
+    place = high
+    while low < high:
+        if await _shown_within(shows, trail[place - 1], tries):
+            low = place
         else:
-            ran = await on_fresh(self.profile, scenario, seed=self.seed, patience=patience, path=path)
-        judgement = decided(ran.history, self.rules)
-        found = next((f for own, f in findings(judgement, ran.history) if own == signature), None)
-        return Shown(ran, judgement, found) if found is not None else None
+            high = place - 1
+        place = (low + high + 1) // 2
+    return low

@@ -16,6 +16,11 @@ from conformance.fuzz.writing import Steps
 DELAYS: Final = (*[0] * 12, 1, 2, 5, 10, 25)
 """Milliseconds before a step, as often as they stand here: real agents fail by races."""
 
+DELAYED: Final = frozenset(
+    ["prompt", "command", "cancel", "cancel-request", "resume", "close", "delete", "send", "request", "answer"]
+)
+"""Verbs that can be delayed."""
+
 GATE: Final = 0.02
 """Of the patience: how long a step waits for what the next one would like to find."""
 

@@ -34,9 +34,12 @@ class Ran:
     problem: str = ""
 
 
-async def on_live(live: Live, scenario: Scenario, *, patience: float, quiet_window: float | None) -> Ran:
+async def on_live(
+    live: Live, scenario: Scenario, *, patience: float, quiet_window: float | None, is_strict: bool = False
+) -> Ran:
     """Plays the steps after the first one, `connect`, on a process that runs already. `quiet_window` (seconds) is how
-    long silence is waited for at the end; None: not at all. A step whose situation does not arise is passed over."""
+    long silence is waited for at the end; None: not at all. A step whose situation does not arise is passed over; when
+    `is_strict` it is the last one, as it is in a scenario."""
     setting = replace(
         live.setting,
         patience=patience,
@@ -49,7 +52,7 @@ async def on_live(live: Live, scenario: Scenario, *, patience: float, quiet_wind
     try:
         try:
             async with asyncio.timeout(setting.limit):
-                await _perform(stage, scenario, marks, unmet)
+                await _perform(stage, scenario, marks, unmet, is_strict=is_strict)
         except TimeoutError:
             stage.is_exhausted = True
         except (Stop, ConnectionEnded):
@@ -64,7 +67,7 @@ async def on_live(live: Live, scenario: Scenario, *, patience: float, quiet_wind
     return Ran(history, tuple(marks), frozenset(unmet))
 
 
-async def _perform(stage: Stage, scenario: Scenario, marks: list[Mark], unmet: set[int]) -> None:
+async def _perform(stage: Stage, scenario: Scenario, marks: list[Mark], unmet: set[int], *, is_strict: bool) -> None:
     for place, step in enumerate(scenario.steps):
         if place == 0:
             continue  # connect: done
@@ -73,7 +76,7 @@ async def _perform(stage: Stage, scenario: Scenario, marks: list[Mark], unmet: s
             await perform(stage, [step])
         except (NotBroughtAbout, NotApplicable):
             unmet.add(place)
-            if not any(actor.is_open for actor in stage.actors.values()):
+            if is_strict or not any(actor.is_open for actor in stage.actors.values()):
                 return
 
 

@@ -13,13 +13,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from conformance.fuzz.moves import repaired
+from conformance.fuzz.moves import DELAYED, repaired
 from conformance.fuzz.writing import Steps
 
 SECONDS: Final = 60.0
 Shows = Callable[[Steps], Awaitable[bool]]
 _SIDE_BY_SIDE: Final = 3
 _KEPT: Final = frozenset({"by", "in", "as", "of", "trigger", "method", "response", "message", "model-request"})
+_DELAYS: Final = (25, 100)  # milliseconds in the place of a demand
 _SIMPLER: Final[tuple[Any, ...]] = (None, {}, [], "", 0)
 
 
@@ -43,6 +44,7 @@ class Shrinking:
             best = await self._fewer_steps(best)
             best = await self._simpler(best, _simpler_steps)
             best = await self._simpler(best, _shorter_delays)
+            best = await self._simpler(best, _delays_for_demands)
             if json.dumps(best) == before:
                 break
         return best
@@ -149,3 +151,12 @@ def _shorter_delays(steps: Steps) -> Iterator[Steps]:
                 yield [*steps[:place], {verb: without}, *steps[place + 1 :]]
                 if isinstance(given[key], int) and given[key] > 9:
                     yield [*steps[:place], {verb: {**given, key: given[key] // 10}}, *steps[place + 1 :]]
+
+
+def _delays_for_demands(steps: Steps) -> Iterator[Steps]:
+    """Each sequence with a delay before a step where a demand was: what was waited for comes in that time, too."""
+    for place, (demand, step) in enumerate(itertools.pairwise(steps)):
+        ((verb, given),) = step.items()
+        if "require" in demand and verb in DELAYED and isinstance(given, dict):
+            for delay in _DELAYS:
+                yield [*steps[:place], {verb: {**given, "after": delay}}, *steps[place + 2 :]]
