@@ -17,7 +17,8 @@ from conformance.fuzz.writing import Steps
 from conformance.profile import Profile
 from conformance.rules import Rule
 
-_TRIES_OF_A_RACE: Final = 3  # for each smaller sequence, of what does not always show
+_TRIES: Final = 3  # for each smaller sequence, of what does not always show
+_QUICK: Final = 1.5  # seconds for that many tries: then a few more cost little
 _SIDE_BY_SIDE: Final = 2
 
 
@@ -112,11 +113,14 @@ class Investigation:
             return await trial.fresh(candidate, self.brief) is not None
 
         async with Bench(trial, self.brief) as bench:
-            seen = [await bench.shows(steps) for _ in range(_TRIES_OF_A_RACE)]
+            began = time.monotonic()
+            seen = [await bench.shows(steps) for _ in range(_TRIES)]
+            is_quick = time.monotonic() - began < _QUICK
             is_race = is_race or not all(seen)
             if any(seen):
-                found = await _smaller(bench.shows, steps, self.seconds, is_race=is_race, times=2 if is_race else 1)
-                shown = await _last_shown(on_fresh, found.trail, _TRIES_OF_A_RACE if is_race else 1)
+                times = 2 if is_race else 3 if is_quick else 1
+                found = await _smaller(bench.shows, steps, self.seconds, is_race=is_race, times=times)
+                shown = await _last_shown(on_fresh, found.trail, is_race=is_race)
                 trail = found.trail[:shown]
                 if shown == len(found.trail):
                     return found
@@ -127,32 +131,33 @@ class Investigation:
 
 async def _smaller(shows: Shows, steps: Steps, seconds: float, *, is_race: bool, times: int) -> Shrunk:
     """Each smaller sequence must show it so many times, so that luck does not lead to what shows it no more."""
-    tries = _TRIES_OF_A_RACE if is_race else 1
+    tries = _TRIES if is_race else 1
 
     async def surely_shows(candidate: Steps) -> bool:
-        for _ in range(times):
-            if not await _shown_within(shows, candidate, tries):
-                return False
-        return True
+        return await _shows_each_time(shows, candidate, times, tries)
 
     shrinking = Shrinking(surely_shows, seconds)
     await shrinking.smallest(steps)
     return Shrunk(shrinking.trail, shrinking.gave_up)
 
 
-async def _shown_within(shows: Shows, steps: Steps, tries: int) -> bool:
-    for _ in range(tries):
-        if await shows(steps):
-            return True
-    return False
+async def _shows_each_time(shows: Shows, steps: Steps, times: int, tries: int) -> bool:
+    """Whether it shows within so many tries, so many times in a row."""
+    for _ in range(times):
+        for _ in range(tries):
+            if await shows(steps):
+                break
+        else:
+            return False
+    return True
 
 
-async def _last_shown(shows: Shows, trail: list[Steps], tries: int) -> int:
-    """How far along the trail it is shown still: the last of all most of the time, else by halves."""
+async def _last_shown(shows: Shows, trail: list[Steps], *, is_race: bool) -> int:
+    """How far along the trail it is shown still: to the end most of the time, else as halving tells."""
     low, high = 0, len(trail)
     place = high
     while low < high:
-        if await _shown_within(shows, trail[place - 1], tries):
+        if await _shows_each_time(shows, trail[place - 1], *((1, _TRIES) if is_race else (2, 1))):
             low = place
         else:
             high = place - 1
