@@ -1,51 +1,36 @@
-"""One life of a transport: its lines, its requests and what answered them, and how long either side was waited for."""
+"""One life of a transport: what was agreed on, and how long either side was waited for."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.conversation.facts import Request
 from conformance.conversation.shapes import Shape, shapes
-from conformance.conversation.span import Span
+from conformance.conversation.span import after
+from conformance.conversation.traffic import Traffic
 from conformance.history import Event
 from conformance.protocol.methods import CLIENT_METHODS, PROTOCOL_METHODS, UNSTABLE_METHODS
-from conformance.wire import Kind, encode, request_key
+from conformance.wire import request_key
 
 if TYPE_CHECKING:
     from conformance.conversation.sessions import View
-    from conformance.conversation.whole import Conversation
 
-MALFORMED: Final = (Kind.NOT_JSON, Kind.NOT_UTF8, Kind.TOO_LONG, Kind.NOT_OBJECT, Kind.NOT_JSONRPC, Kind.ARRAY)
 QUIET: Final = 1.0
 """Seconds of silence after which, in a recording that the suite did not drive, an agent has nothing more in hand to
 write."""
 
 
 @dataclass(eq=False)
-class Connection:
-    """One life of a transport."""
+class Connection(Traffic):
+    """One life of a transport: its traffic, and what it means."""
 
-    name: str
-    conversation: Conversation
-    started: Event | None = None
-    ended: Event | None = None  # the first of: closed or cut by us, disconnected, exited
-    exited: Event | None = None
-    controls: list[Event] = field(default_factory=list)
-    requests: list[Request] = field(default_factory=list)  # of the client
-    agent_requests: list[Request] = field(default_factory=list)
-    notifications: list[Event] = field(default_factory=list)  # of the client
-    agent_notifications: list[Event] = field(default_factory=list)
-    agent_events: list[Event] = field(default_factory=list)  # every line of the agent
-    client_events: list[Event] = field(default_factory=list)  # every line of the client
-    strays: list[Event] = field(default_factory=list)  # responses of the agent that match no pending request
-    client_strays: list[Event] = field(default_factory=list)
     views: dict[str, View] = field(default_factory=dict)
     known_sessions: dict[str, int] = field(default_factory=dict)  # sessionId -> position where it became known here
-    by_id: dict[tuple[str, str, Any], list[Request]] = field(default_factory=dict)  # (sender, type, id) -> its requests
 
     @cached_property
     def initializes(self) -> list[Request]:
@@ -102,20 +87,6 @@ class Connection:
         return shapes("client", self.requests, self.notifications, self.agent_requests)
 
     @cached_property
-    def malformed_lines(self) -> list[Event]:
-        """Lines of the client that no agent can answer by an id: an answer with id null may belong to one."""
-        return [
-            e
-            for e in self.client_events
-            if e.envelope is not None and (e.envelope.kind in MALFORMED or e.envelope.flaws)
-        ]
-
-    def malformed_between(self, start: float, end: float) -> Sequence[Event]:
-        """Malformed lines of the client between two positions, both left out."""
-        first = bisect_right(self.malformed_lines, start, key=lambda event: event.seq)
-        return Span(self.malformed_lines, first, bisect_left(self.malformed_lines, end, key=lambda event: event.seq))
-
-    @cached_property
     def provocations(self) -> list[Event]:
         """What the client sent that is wrong or unknown, and may have silenced the agent: malformed lines, unknown
         notifications, requests with params that the schema forbids."""
@@ -132,14 +103,8 @@ class Connection:
 
     def provocation_between(self, start: float, end: float) -> Event | None:
         """The first of them between two positions, the second one included."""
-        at = bisect_right(self.provocations, start, key=lambda event: event.seq)
-        found = self.provocations[at] if at < len(self.provocations) else None
+        found = next(iter(after(self.provocations, start)), None)
         return found if found is not None and found.seq <= end else None
-
-    def notification_before(self, seq: float) -> Event | None:
-        """The client's last notification before that position."""
-        at = bisect_left(self.notifications, seq, key=lambda event: event.seq) - 1
-        return self.notifications[at] if at >= 0 else None
 
     @cached_property
     def cancelled_ids(self) -> dict[tuple[str, Any], int]:
@@ -153,99 +118,19 @@ class Connection:
         return found
 
     @cached_property
-    def _answers_to_client(self) -> list[tuple[int, float]]:
-        """For each request of the client, in order: its position, and the latest answer to it or an earlier one."""
-        latest, found = -1.0, []
-        for request in self.requests:
-            latest = max(latest, request.answered_at if request.response is not None else -1.0)
-            found.append((request.seq, latest))
-        return found
-
-    def last_answer_before(self, request: Request) -> float:
-        """The latest position at which a request sent before this one was answered; -1 where none was."""
-        at = bisect_left(self._answers_to_client, (request.seq, -2.0)) - 1
-        return self._answers_to_client[at][1] if at >= 0 else -1.0
-
-    @cached_property
-    def _by_look(self) -> dict[str, list[Request]]:
-        found: dict[str, list[Request]] = {}
-        for request in self.requests:
-            found.setdefault(look(request.id), []).append(request)
-        return found
-
-    def pending_since(self, start: float, end: float) -> Request | None:
-        """The first request sent after a position that was pending at another."""
-        return (
-            next((r for r in self.requests_after(start) if r.seq < end < r.answered_at), None) if start < end else None
-        )
-
-    def pending_like(self, identifier: Any, seq: float) -> Request | None:
-        """A request pending at that position whose id looks like that one and differs in its JSON type: 1 and "1", 1
-        and 1.0."""
-        for request in self._by_look.get(look(identifier), [])[:1000]:
-            if request.seq < seq < request.answered_at:
-                return request
-        return None
-
-    @property
-    def ended_at(self) -> float:
-        return self.ended.seq if self.ended is not None else float("inf")
-
-    def last_sign_after(self, seq: float) -> Event | None:
-        """The first line of the agent after that position: it lived on."""
-        at = bisect_right(self.agent_events, seq, key=lambda event: event.seq)
-        return self.agent_events[at] if at < len(self.agent_events) else None
-
-    def last_line_before(self, seq: float) -> Event | None:
-        """The last line of the agent before that position."""
-        at = bisect_left(self.agent_events, seq, key=lambda event: event.seq) - 1
-        return self.agent_events[at] if at >= 0 else None
-
-    def last_client_line_before(self, seq: float) -> Event | None:
-        """The last line of the client before that position."""
-        at = bisect_left(self.client_events, seq, key=lambda event: event.seq) - 1
-        return self.client_events[at] if at >= 0 else None
-
-    def agent_requests_between(self, start: float, end: float) -> Sequence[Request]:
-        """Requests of the agent sent between two positions, both left out."""
-        first = bisect_right(self.agent_requests, start, key=lambda request: request.seq)
-        return Span(self.agent_requests, first, bisect_left(self.agent_requests, end, key=lambda request: request.seq))
-
-    def agent_events_between(self, start: float, end: float) -> Sequence[Event]:
-        """Lines of the agent between two positions, both left out."""
-        first = bisect_right(self.agent_events, start, key=lambda event: event.seq)
-        return Span(self.agent_events, first, bisect_left(self.agent_events, end, key=lambda event: event.seq))
-
-    def requests_after(self, seq: float) -> Sequence[Request]:
-        """Requests of the client after that position."""
-        return Span(self.requests, bisect_right(self.requests, seq, key=lambda request: request.seq))
-
-    def strays_between(self, start: float, end: float) -> Sequence[Event]:
-        """Responses of the agent that match no request, between two positions, both left out."""
-        first = bisect_right(self.strays, start, key=lambda event: event.seq)
-        return Span(self.strays, first, bisect_left(self.strays, end, key=lambda event: event.seq))
-
-    @cached_property
-    def _strays_by_id(self) -> dict[tuple[str, Any], list[Event]]:
-        found: dict[tuple[str, Any], list[Event]] = {}
-        for event in self.strays:
-            found.setdefault(request_key(event.message.get("id")), []).append(event)
-        return found
-
-    def strays_with(self, identifier: Any, after: float) -> Sequence[Event]:
-        """Responses of the agent with that id that match no request, after that position."""
-        same = self._strays_by_id.get(request_key(identifier), [])
-        return Span(same, bisect_right(same, after, key=lambda event: event.seq))
-
-    def controls_after(self, seq: float) -> Sequence[Event]:
-        """The suite's own events of this connection after that position."""
-        return Span(self.controls, bisect_right(self.controls, seq, key=lambda control: control.seq))
+    def interventions(self) -> list[Event]:
+        """What of this client may have stopped work of any session, session/cancel and its like apart, in order: a
+        $/cancel_request, an answer that is no approval, a method of the agent's own."""
+        answers = [r.response for r in self.agent_requests if r.response is not None and not is_approval(r)]
+        calls = [r.event for r in self.requests if r.method.startswith(MAY_STOP)]
+        said = [e for e in self.notifications if str(e.message.get("method")).startswith(("_", "$/cancel_request"))]
+        return sorted([*answers, *calls, *said], key=lambda event: event.seq)
 
     def windows_after(self, seq: float, kind: str | None = None) -> Iterator[Event]:
         """The suite's windows (all kinds, or one) that began after that position, or most of which passed after it."""
         events = self.conversation.history.events
         since = events[int(seq)].t if 0 <= seq < len(events) else 0.0
-        for window in Span(self._windows, bisect_right(self._windows, seq, key=lambda control: control.seq)):
+        for window in after(self._windows, seq):
             about = window.control or {}
             is_asked = kind is None or about.get("kind", kind) == kind
             long_enough = window.t - since >= MOST_OF_A_WINDOW * _number(about.get("seconds"), float("inf"))
@@ -260,48 +145,37 @@ class Connection:
     def _waits(self) -> list[Event]:
         return [control for control in self.controls if control.name == "waited"]
 
-    @cached_property
-    def _answers_of_client(self) -> list[float]:
-        return sorted(request.answered_at for request in self.agent_requests)
-
-    def waits_for_client_at(self, seq: float) -> bool:
-        """Whether a request of the agent was unanswered at that position."""
-        asked = bisect_left(self.agent_requests, seq, key=lambda request: request.seq)
-        return asked > bisect_right(self._answers_of_client, seq)
-
     def barrier_after(self, seq: float, before: float = float("inf")) -> Request | None:
         """The first request sent after that position whose response came (before that other position): the agent,
         having answered it, had written all that it owed before it. session/prompt and session/resume are no
         barriers: they wait for work of their own."""
-        for request in self.requests_after(seq):
-            if request.seq > before:
-                return None
-            if request.answered_at < before and request.method not in _NO_BARRIERS:
-                return request
-        return None
+        asked = takewhile(lambda request: request.seq < before, after(self._barriers, seq))
+        return next((request for request in asked if request.answered_at < before), None)
+
+    @cached_property
+    def _barriers(self) -> list[Request]:
+        return [r for r in self.requests if r.response is not None and r.method not in _NO_BARRIERS]
 
     @cached_property
     def _quiet_barriers(self) -> list[Request]:
         """Requests that were answered and had been sent to an agent that had written nothing for a while."""
         found = []
-        for request in self.requests:
+        for request in self._barriers:
             last = self.last_line_before(request.seq)
-            quiet = last is None or request.event.t - last.t >= QUIET
-            if quiet and request.response is not None and request.method not in _NO_BARRIERS:
+            if last is None or request.event.t - last.t >= QUIET:
                 found.append(request)
         return found
 
     def quiet_barrier_after(self, seq: float) -> Request | None:
         """The first barrier after that position that was asked on a quiet line: what the agent owed, and was about
         to write, had been written before."""
-        at = bisect_right(self._quiet_barriers, seq, key=lambda request: request.seq)
-        return self._quiet_barriers[at] if at < len(self._quiet_barriers) else None
+        return next(iter(after(self._quiet_barriers, seq)), None)
 
     def out_of_patience(self, event: Event, *, answer_to: Request | None = None, patience: float = 0.0) -> Event | None:
         """The event that shows that patience ran out after `event` while the connection lived: the suite's own
         `waited` that was spent on what followed it, or in a foreign recording a line of the agent that came later
         than the patience (or that many seconds, where that is more). None where that is not shown."""
-        for control in Span(self._waits, bisect_right(self._waits, event.seq, key=lambda control: control.seq)):
+        for control in after(self._waits, event.seq):
             about = control.control or {}
             is_asked = answer_to is None or _is_wait_for(about, answer_to)
             if is_asked and control.t - event.t >= _number(about.get("seconds"), 0.0) / 2:
@@ -330,7 +204,23 @@ class Connection:
 
 
 MOST_OF_A_WINDOW: Final = 0.8
+MAY_STOP: Final = ("_", "session/set_config_option", "tool_call/", "terminal/", "session/cancel_")
+"""How methods begin whose request may, in an agent's own way, stop work."""
 _NO_BARRIERS: Final = ("session/prompt", "session/resume", "session/new", "session/close")
+
+
+def is_approval(request: Request) -> bool:
+    """Whether it is a permission request whose answer surely tells to go on."""
+    if request.method != "session/request_permission" or not isinstance(request.result, dict):
+        return False
+    outcome, options = (
+        request.result.get("outcome"),
+        request.params.get("options") if isinstance(request.params, dict) else None,
+    )
+    if not isinstance(outcome, dict) or not isinstance(options, list):
+        return False
+    chosen = [o for o in options if isinstance(o, dict) and o.get("optionId") == outcome.get("optionId")]
+    return bool(chosen) and chosen[0].get("kind") in ("allow_once", "allow_always")
 
 
 def is_unknown_notification(event: Event) -> bool:
@@ -341,20 +231,6 @@ def is_unknown_notification(event: Event) -> bool:
         or method in PROTOCOL_METHODS
         or any(entry.name == method for entry in UNSTABLE_METHODS)
     )
-
-
-def look(identifier: Any) -> str:
-    """What a person takes an id for: 1, 1.0 and "1" look alike, and integers that a double cannot tell apart."""
-    if isinstance(identifier, float) and identifier.is_integer():
-        return str(int(identifier))
-    if isinstance(identifier, int) and not isinstance(identifier, bool):
-        return encode(rounded(identifier)).decode().strip()
-    return str(identifier).strip()
-
-
-def rounded(number: int) -> int:
-    """What a reader makes of an integer that keeps numbers as doubles, as many do (RFC 8259, section 6)."""
-    return int(float(number)) if 2**53 < abs(number) < 2**1000 else number
 
 
 def _is_wait_for(about: Mapping[str, Any], request: Request) -> bool:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import TypeVar, overload
+from typing import Protocol, TypeVar, overload
+
+
+class Placed(Protocol):
+    """What has a position in the history."""
+
+    @property
+    def seq(self) -> int: ...
+
 
 Item = TypeVar("Item")
+Thing = TypeVar("Thing", bound=Placed)
 
 
 class Span(Sequence[Item]):
@@ -42,3 +52,24 @@ class Span(Sequence[Item]):
         if not 0 <= where < len(self):
             raise IndexError(at)
         return self._items[self._start + where]
+
+
+def position(thing: Placed) -> int:
+    return thing.seq
+
+
+def after(things: list[Thing], seq: float) -> Sequence[Thing]:
+    """What comes after that position. The things are in order, here and below."""
+    return Span(things, bisect_right(things, seq, key=position))
+
+
+def before(things: list[Thing], seq: float) -> Thing | None:
+    """The last thing before that position."""
+    at = bisect_left(things, seq, key=position) - 1
+    return things[at] if at >= 0 else None
+
+
+def between(things: list[Thing], start: float, end: float) -> Sequence[Thing]:
+    """What lies between two positions, both left out."""
+    first = bisect_right(things, start, key=position)
+    return Span(things, first, bisect_left(things, end, key=position))

@@ -11,8 +11,11 @@ from conformance.conversation.calls import Permission, Terminal, ToolCall
 from conformance.conversation.connections import Connection
 from conformance.conversation.facts import Message, ModelRequest, Replay, Request, Work
 from conformance.conversation.sessions import Session, View
+from conformance.conversation.span import position
 from conformance.conversation.submissions import Submission
+from conformance.conversation.traffic import pending_with
 from conformance.history import Event, History
+from conformance.wire import request_key
 
 FOREIGN_PATIENCE: Final = 30.0
 """Seconds after which an answer counts as missing in a recording that the suite did not drive."""
@@ -54,6 +57,32 @@ class Conversation:
             if request.nonce is not None and not request.is_side:
                 found.setdefault(request.nonce, []).append(request)
         return found
+
+    @cached_property
+    def _requests_with(self) -> dict[tuple[str, Any], list[Request]]:
+        """Key of an id -> the clients' requests with it on all connections, in order."""
+        found: dict[tuple[str, Any], list[Request]] = {}
+        for connection in self.connections.values():
+            for request in connection.requests:
+                found.setdefault(request_key(request.id), []).append(request)
+        return {key: sorted(requests, key=position) for key, requests in found.items()}
+
+    def pending_elsewhere(self, connection: Connection, response: Event) -> Iterator[Request]:
+        """The requests of other connections that were unanswered with the response's id when it came."""
+        same = self._requests_with.get(request_key(response.message.get("id")), [])
+        return (request for request in pending_with(same, response.seq) if request.connection is not connection)
+
+    @cached_property
+    def connections_share_ids(self) -> bool:
+        """Whether the first requests with one id on two connections were pending together."""
+        for requests in self._requests_with.values():
+            first = {request.connection: request for request in reversed(requests)}
+            until = -1.0
+            for request in sorted(first.values(), key=position):
+                if request.seq < until:
+                    return True
+                until = max(until, request.answered_at)
+        return False
 
     @property
     def has_scripted_client(self) -> bool:

@@ -4,7 +4,8 @@ IdleStateUpdate)."""
 import json
 from typing import Final
 
-from conformance.conversation import MESSAGE_KINDS, Connection, ModelRequest, Request, Session, Submission, Work
+from conformance.conversation import MESSAGE_KINDS, Connection, ModelRequest, Session, Submission, Work
+from conformance.conversation.span import between
 from conformance.history import Event
 from conformance.rules.cancel_pattern import ended_each_time, hears_at_work
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Finding, Kind, Verdict, rule, violation, warning
@@ -15,8 +16,6 @@ ENDING: Final = 0.25
 """Seconds within which an idle may be the natural end of output that came just before it."""
 LONG: Final = 1.0
 """Seconds after which no idle of a driven agent can have crossed the cancel."""
-MAY_STOP: Final = ("_", "session/set_config_option", "tool_call/", "terminal/", "session/cancel_")
-"""How methods begin whose request may, in an agent's own way, stop work."""
 OUTPUT: Final = (
     "agent_message",
     "agent_message_chunk",
@@ -286,7 +285,7 @@ def stopped_by_nobody(work: Work) -> Finding | None:
     owed = session.unfinished(work.seq)
     since = min((s.seq for s in (*submissions, *([owed] if owed is not None else []))), default=before)
     if session.stops_between(since, ended.seq) or any(
-        is_stop(view.connection, session.id, since, ended.seq) for view in session.views
+        _is_stop(view.connection, since, ended.seq) for view in session.views
     ):
         return None
     first = (
@@ -321,32 +320,10 @@ def _was_on_its_way(work: Work, stop: Event, event: Event) -> bool:
     return work.view.connection.barrier_after(stop.seq, event.seq) is None
 
 
-def is_stop(connection: Connection, session: str, start: float, end: float) -> bool:
-    """Whether something of this client between two positions may have stopped work of the session, session/cancel
-    and its like apart: $/cancel_request, what it answered, a method of the agent's own, or that it left."""
-    if start < connection.ended_at < end:
-        return True
-    answered = (r for r in connection.agent_requests if r.response is not None and start < r.response.seq < end)
-    if any(not _is_approval(request) for request in answered):
-        return True
-    if any(start < r.seq < end and r.method.startswith(MAY_STOP) for r in connection.requests):
-        return True
-    said = (event.message.get("method") for event in connection.notifications if start < event.seq < end)
-    return any(method == "$/cancel_request" or str(method).startswith("_") for method in said)
-
-
-def _is_approval(request: Request) -> bool:
-    """Whether it is a permission request whose answer surely tells to go on."""
-    if request.method != "session/request_permission" or not isinstance(request.result, dict):
-        return False
-    outcome, options = (
-        request.result.get("outcome"),
-        request.params.get("options") if isinstance(request.params, dict) else None,
-    )
-    if not isinstance(outcome, dict) or not isinstance(options, list):
-        return False
-    chosen = [o for o in options if isinstance(o, dict) and o.get("optionId") == outcome.get("optionId")]
-    return bool(chosen) and chosen[0].get("kind") in ("allow_once", "allow_always")
+def _is_stop(connection: Connection, start: float, end: float) -> bool:
+    """Whether something of this client between two positions may have stopped work, session/cancel and its like
+    apart: an intervention, or that it left."""
+    return start < connection.ended_at < end or bool(between(connection.interventions, start, end))
 
 
 @rule(

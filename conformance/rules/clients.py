@@ -1,11 +1,9 @@
 """Several clients of one agent: whose response it is, and one id for all (RFD 'Correlate prompts with accepted user
 messages')."""
 
-from conformance.conversation import Connection, Conversation, Request, Session, Submission
-from conformance.history import Event
+from conformance.conversation import Conversation, Session, Submission
 from conformance.rules.insertion import unreported_at
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation
-from conformance.wire import request_key
 
 
 @rule(
@@ -47,37 +45,18 @@ def same_id_for_all(submission: Submission) -> Verdict:
     "never answered",
 )
 def response_to_submitter_only(conversation: Conversation) -> Verdict:
-    connections = list(conversation.connections.values())
-    for one in connections:
-        others = [other for other in connections if other is not one]
-        if any(_share_ids(one, other) for other in others):
-            yield EXERCISED
-        twice = [later for request in one.requests for later in request.later_responses] if others else []
+    if conversation.connections_share_ids:
+        yield EXERCISED
+    for one in conversation.connections.values():
+        twice = [later for request in one.requests for later in request.later_responses]
         for response, is_stray in [*((e, True) for e in one.strays), *((e, False) for e in twice)]:
-            request = next((r for other in others if (r := _pending(other, response)) is not None), None)
+            request = next(conversation.pending_elsewhere(one, response), None)
             if request is not None and (is_stray or request.response is None):
                 yield violation(
                     f"the response to {request.method} went to another client",
                     (request.event, f"{request.connection.name} asks"),
                     (response, f"{one.name} gets the response, and has no such request pending"),
                 )
-
-
-def _pending(connection: Connection, response: Event) -> Request | None:
-    """The request of the connection that was pending with the response's id when it came."""
-    same = connection.by_id.get(("client", *request_key(response.message.get("id"))), [])
-    return next((request for request in same if request.seq < response.seq < request.answered_at), None)
-
-
-def _share_ids(one: Connection, other: Connection) -> bool:
-    """Whether a request of the one was pending while the other had used the same id, both alive."""
-    keys = one.by_id.keys() & other.by_id.keys()
-    return any(
-        key[0] == "client" and mine.seq < theirs.answered_at and theirs.seq < mine.answered_at
-        for key in keys
-        for mine in one.by_id[key][:1]
-        for theirs in other.by_id[key][:1]
-    )
 
 
 @rule(

@@ -1,7 +1,6 @@
 """Whether, and until when, the message of an accepted prompt was owed: what several rules about prompts build on."""
 
 from conformance.conversation import Submission, Update, View, Work, text_after
-from conformance.conversation.connections import MALFORMED
 from conformance.history import Event
 from conformance.rules.registry import Verdict, violation, warning
 
@@ -146,6 +145,5 @@ def has_a_used_id(submission: Submission) -> bool:
 def is_garbled(submission: Submission, late: Event) -> bool:
     """Whether a line of the agent that is no message, since the prompt and up to there, tells of a user message:
     wire.utf8 and wire.only-messages-on-stdout are about that."""
-    lines = submission.request.connection.agent_events_between(submission.seq, late.seq)
-    garbled = (line.envelope for line in lines if line.envelope is not None and line.envelope.kind in MALFORMED)
-    return any(b"user_message" in (envelope.raw or b"") for envelope in garbled)
+    lines = submission.request.connection.agent_malformed_between(submission.seq, late.seq)
+    return any(b"user_message" in (line.envelope.raw or b"") for line in lines if line.envelope is not None)

@@ -1,5 +1,7 @@
 """Closing a session: what it ends, what it answers, and the silence after it (schema CloseSessionRequest)."""
 
+from bisect import bisect_right
+
 from conformance.conversation import Conversation, Request, State, Submission, View
 from conformance.history import Event
 from conformance.protocol.errors import ErrorCode, error_name
@@ -169,13 +171,14 @@ def silent_after_close(view: View) -> Verdict:
     closes = closes_of(view)
     reopened = [
         request.seq
-        for request in (view.connection.requests if closes else ())
-        if request.session_id == view.id and request.method not in (*NAMES_NO_OWN, "session/set_config_option")
+        for request in (view.connection.requests_of.get(view.id, ()) if closes else ())
+        if request.method not in (*NAMES_NO_OWN, "session/set_config_option")
     ]
     for close in closes:
         if close.response is None:
             continue
-        until = min((seq for seq in reopened if seq > close.seq), default=float("inf"))
+        at = bisect_right(reopened, close.seq)
+        until = reopened[at] if at < len(reopened) else float("inf")
         if view.connection.last_sign_after(close.answered_at) is not None or _quiet_after(view, close):
             yield EXERCISED
         said = next(iter(_said_between(view, close.answered_at, until, owed=_owed_idle(view, close))), None)
@@ -192,8 +195,9 @@ def silent_after_close(view: View) -> Verdict:
 
 def _said_between(view: View, start: float, end: float, *, owed: Event | None) -> list[Event]:
     updates = [update.event for update in view.updates_between(start, end) if update.event is not owed]
-    requests = view.connection.agent_requests_between(start, end)
-    return sorted([*updates, *(r.event for r in requests if r.session_id == view.id)], key=lambda event: event.seq)
+    requests = view.connection.agent_requests_of.get(view.id, ())
+    asked = [request.event for request in requests if start < request.seq < end]
+    return sorted([*updates, *asked], key=lambda event: event.seq)
 
 
 def _owed_idle(view: View, close: Request) -> Event | None:

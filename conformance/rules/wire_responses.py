@@ -3,7 +3,7 @@
 from typing import Any
 
 from conformance.conversation import BUSY, Connection, Request, View
-from conformance.conversation.connections import look
+from conformance.conversation.traffic import look
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
 from conformance.rules.wire_provoked import provoked_before
@@ -18,16 +18,11 @@ def identifier_of(event: Event) -> Any:
     return event.message.get("id") if isinstance(event.message, dict) else None
 
 
-def pending_elsewhere(connection: Connection, event: Event) -> Request | None:
-    """The request of another connection that was pending with this response's id: clients.response-to-submitter-only
-    is about it."""
-    key = request_key(identifier_of(event))
-    for other in connection.conversation.connections.values():
-        if other is not connection and other.ended_at > event.seq:
-            for request in other.by_id.get(("client", *key), []):
-                if request.seq < event.seq < request.answered_at:
-                    return request
-    return None
+def is_pending_elsewhere(connection: Connection, event: Event) -> bool:
+    """Whether a request with this response's id was pending on another connection that lived:
+    clients.response-to-submitter-only is about it."""
+    others = connection.conversation.pending_elsewhere(connection, event)
+    return any(request.connection.ended_at > event.seq for request in others)
 
 
 def answered_notification(connection: Connection, event: Event) -> Event | None:
@@ -44,11 +39,9 @@ def answered_notification(connection: Connection, event: Event) -> Event | None:
 def _refuses_a_malformed_line(connection: Connection, event: Event) -> bool:
     """Whether an earlier line of the client was no request and bears the error's id, or no id is named at all."""
     identifier = identifier_of(event)
-    lines = connection.malformed_between(-1, event.seq)
     if identifier is None:
-        return bool(lines)
-    key = request_key(identifier)
-    return any(request_key(identifier_of(line)) == key for line in lines)
+        return bool(connection.malformed_between(-1, event.seq))
+    return connection.malformed_ids.get(request_key(identifier), event.seq) < event.seq
 
 
 @rule(
@@ -71,7 +64,7 @@ def response_id(connection: Connection) -> Verdict:
             continue
         if connection.cancelled_ids.get(request_key(identifier), event.seq) < event.seq:
             continue  # cancel.unknown-request-ignored
-        if answered_notification(connection, event) is not None or pending_elsewhere(connection, event) is not None:
+        if answered_notification(connection, event) is not None or is_pending_elsewhere(connection, event):
             continue
         like = connection.pending_like(identifier, event.seq)
         message = f"a response with the id {shown(identifier)}, and no request of that id is pending"

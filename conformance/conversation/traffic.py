@@ -1,0 +1,211 @@
+"""What went over one life of a transport, in order, and what lies between two positions of it. Meaning is added by
+Connection."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from conformance.conversation.facts import Request
+from conformance.conversation.span import Span, after, before, between
+from conformance.history import Event
+from conformance.wire import Kind, encode, request_key
+
+if TYPE_CHECKING:
+    from conformance.conversation.whole import Conversation
+
+MALFORMED: Final = (Kind.NOT_JSON, Kind.NOT_UTF8, Kind.TOO_LONG, Kind.NOT_OBJECT, Kind.NOT_JSONRPC, Kind.ARRAY)
+MOST_ALIKE: Final = 1000  # requests whose ids look alike that are looked at
+
+
+@dataclass(eq=False)
+class Traffic:
+    """The lines of one life of a transport."""
+
+    name: str
+    conversation: Conversation
+    started: Event | None = None
+    ended: Event | None = None  # the first of: closed or cut by us, disconnected, exited
+    exited: Event | None = None
+    controls: list[Event] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)  # of the client
+    agent_requests: list[Request] = field(default_factory=list)
+    notifications: list[Event] = field(default_factory=list)  # of the client
+    agent_notifications: list[Event] = field(default_factory=list)
+    agent_events: list[Event] = field(default_factory=list)  # every line of the agent
+    client_events: list[Event] = field(default_factory=list)  # every line of the client
+    strays: list[Event] = field(default_factory=list)  # responses of the agent that match no pending request
+    client_strays: list[Event] = field(default_factory=list)
+    by_id: dict[tuple[str, str, Any], list[Request]] = field(default_factory=dict)  # (sender, type, id) -> its requests
+
+    @property
+    def ended_at(self) -> float:
+        return self.ended.seq if self.ended is not None else float("inf")
+
+    # -- lines
+
+    def last_sign_after(self, seq: float) -> Event | None:
+        """The first line of the agent after that position: it lived on."""
+        return next(iter(after(self.agent_events, seq)), None)
+
+    def last_line_before(self, seq: float) -> Event | None:
+        """The last line of the agent before that position."""
+        return before(self.agent_events, seq)
+
+    def last_client_line_before(self, seq: float) -> Event | None:
+        """The last line of the client before that position."""
+        return before(self.client_events, seq)
+
+    def agent_events_between(self, start: float, end: float) -> Sequence[Event]:
+        """Lines of the agent between two positions, both left out."""
+        return between(self.agent_events, start, end)
+
+    def notification_before(self, seq: float) -> Event | None:
+        """The client's last notification before that position."""
+        return before(self.notifications, seq)
+
+    def controls_after(self, seq: float) -> Sequence[Event]:
+        """The suite's own events of this connection after that position."""
+        return after(self.controls, seq)
+
+    @cached_property
+    def malformed_lines(self) -> list[Event]:
+        """Lines of the client that no agent can answer by an id: an answer with id null may belong to one."""
+        return [
+            e
+            for e in self.client_events
+            if e.envelope is not None and (e.envelope.kind in MALFORMED or e.envelope.flaws)
+        ]
+
+    def malformed_between(self, start: float, end: float) -> Sequence[Event]:
+        """Malformed lines of the client between two positions, both left out."""
+        return between(self.malformed_lines, start, end)
+
+    @cached_property
+    def malformed_ids(self) -> dict[tuple[str, Any], int]:
+        """Key of an id that stands in a malformed line of the client -> where it first did."""
+        found: dict[tuple[str, Any], int] = {}
+        for event in self.malformed_lines:
+            identifier = event.message.get("id") if isinstance(event.message, dict) else None
+            found.setdefault(request_key(identifier), event.seq)
+        return found
+
+    @cached_property
+    def _agent_malformed_lines(self) -> list[Event]:
+        return [e for e in self.agent_events if e.envelope is not None and e.envelope.kind in MALFORMED]
+
+    def agent_malformed_between(self, start: float, end: float) -> Sequence[Event]:
+        """Lines of the agent that are no message at all, between two positions, both left out."""
+        return between(self._agent_malformed_lines, start, end)
+
+    # -- requests
+
+    def requests_after(self, seq: float) -> Sequence[Request]:
+        """Requests of the client after that position."""
+        return after(self.requests, seq)
+
+    def agent_requests_between(self, start: float, end: float) -> Sequence[Request]:
+        """Requests of the agent sent between two positions, both left out."""
+        return between(self.agent_requests, start, end)
+
+    @cached_property
+    def requests_of(self) -> dict[str, list[Request]]:
+        """Session id -> the client's requests that name that session, in order."""
+        return _by_session(self.requests)
+
+    @cached_property
+    def agent_requests_of(self) -> dict[str, list[Request]]:
+        """Session id -> the agent's requests that name that session, in order."""
+        return _by_session(self.agent_requests)
+
+    @cached_property
+    def _answers_to_client(self) -> list[tuple[int, float]]:
+        """For each request of the client, in order: its position, and the latest answer to it or an earlier one."""
+        latest, found = -1.0, []
+        for request in self.requests:
+            latest = max(latest, request.answered_at if request.response is not None else -1.0)
+            found.append((request.seq, latest))
+        return found
+
+    def last_answer_before(self, request: Request) -> float:
+        """The latest position at which a request sent before this one was answered; -1 where none was."""
+        at = bisect_left(self._answers_to_client, (request.seq, -2.0)) - 1
+        return self._answers_to_client[at][1] if at >= 0 else -1.0
+
+    @cached_property
+    def _answers_of_client(self) -> list[float]:
+        return sorted(request.answered_at for request in self.agent_requests)
+
+    def waits_for_client_at(self, seq: float) -> bool:
+        """Whether a request of the agent was unanswered at that position."""
+        asked = bisect_left(self.agent_requests, seq, key=lambda request: request.seq)
+        return asked > bisect_right(self._answers_of_client, seq)
+
+    def pending_since(self, start: float, end: float) -> Request | None:
+        """The first request sent after a position that was pending at another."""
+        return (
+            next((r for r in self.requests_after(start) if r.seq < end < r.answered_at), None) if start < end else None
+        )
+
+    @cached_property
+    def _by_look(self) -> dict[str, list[Request]]:
+        found: dict[str, list[Request]] = {}
+        for request in self.requests:
+            found.setdefault(look(request.id), []).append(request)
+        return found
+
+    def pending_like(self, identifier: Any, seq: float) -> Request | None:
+        """A request pending at that position whose id looks like that one and differs in its JSON type: 1 and "1", 1
+        and 1.0."""
+        for request in self._by_look.get(look(identifier), [])[:MOST_ALIKE]:
+            if request.seq < seq < request.answered_at:
+                return request
+        return None
+
+    # -- responses to nothing
+
+    def strays_between(self, start: float, end: float) -> Sequence[Event]:
+        """Responses of the agent that match no request, between two positions, both left out."""
+        return between(self.strays, start, end)
+
+    @cached_property
+    def _strays_by_id(self) -> dict[tuple[str, Any], list[Event]]:
+        found: dict[tuple[str, Any], list[Event]] = {}
+        for event in self.strays:
+            found.setdefault(request_key(event.message.get("id")), []).append(event)
+        return found
+
+    def strays_with(self, identifier: Any, seq: float) -> Sequence[Event]:
+        """Responses of the agent with that id that match no request, after that position."""
+        return after(self._strays_by_id.get(request_key(identifier), []), seq)
+
+
+def pending_with(requests: list[Request], seq: float) -> Sequence[Request]:
+    """Those of the requests with one id that were sent before that position, the last ones, and pending then."""
+    at = bisect_left(requests, seq, key=lambda request: request.seq)
+    return [request for request in Span(requests, max(0, at - MOST_ALIKE), at) if request.answered_at > seq]
+
+
+def look(identifier: Any) -> str:
+    """What a person takes an id for: 1, 1.0 and "1" look alike, and integers that a double cannot tell apart."""
+    if isinstance(identifier, float) and identifier.is_integer():
+        return str(int(identifier))
+    if isinstance(identifier, int) and not isinstance(identifier, bool):
+        return encode(rounded(identifier)).decode().strip()
+    return str(identifier).strip()
+
+
+def rounded(number: int) -> int:
+    """What a reader makes of an integer that keeps numbers as doubles, as many do (RFC 8259, section 6)."""
+    return int(float(number)) if 2**53 < abs(number) < 2**1000 else number
+
+
+def _by_session(requests: list[Request]) -> dict[str, list[Request]]:
+    found: dict[str, list[Request]] = {}
+    for request in requests:
+        if request.session_id is not None:
+            found.setdefault(request.session_id, []).append(request)
+    return found
