@@ -22,8 +22,10 @@ from conformance.fuzz.verdicts import Signature, decided, findings, rules
 from conformance.fuzz.world import world_of
 from conformance.fuzz.writing import Steps, scenario_of
 from conformance.history import read_transcript
-from conformance.profile import Profile, load_profile
+from conformance.peers import Connection
+from conformance.profile import AgentSection, Profile, load_profile
 from conformance.resources import folder
+from conformance.scenario.lives import Lives
 from conformance.scenario.loader import load as load_scenario
 
 sys.path.insert(0, str(folder("fixtures") / "agents"))
@@ -45,7 +47,7 @@ def of_agent(program: str, *arguments: str) -> Profile:
     profile = load_profile("reference")
     command = profile.agent.command or ()
     own = (command[0], str(folder("fixtures") / "agents" / program), *arguments, *command[2:])
-    return dataclasses.replace(profile, agent=dataclasses.replace(profile.agent, command=own))
+    return dataclasses.replace(profile, agent=dataclasses.replace(profile.agent, command=own, server=None))
 
 
 def violations(ran: Ran) -> list[str]:
@@ -219,11 +221,23 @@ def test_a_campaign_that_is_stopped_ends_in_order(tmp_path: Path) -> None:
     assert sum(campaign.progress.sequences.values()) >= 3
 
 
-def test_an_agent_that_does_not_start_is_told(tmp_path: Path) -> None:
-    options = Options(budget=30, jobs=1, patience=PATIENCE)
-    campaign = Campaign(of_agent("no-such-program.py"), options, lambda campaign: None)
+@pytest.mark.parametrize("is_gone", [True, False], ids=["before it is written to", "once it is"])
+def test_an_agent_that_ends_at_once_is_told_in_one_wording(is_gone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = Lives.connection
+
+    async def begun(self: Lives, name: str, *, restart_of: str | None = None) -> Connection:
+        connection = await begin(self, name, restart_of=restart_of)
+        if is_gone:
+            await connection.ended.wait()
+        return connection
+
+    monkeypatch.setattr(Lives, "connection", begun)
+    ends = "import sys; sys.exit(7)" if is_gone else "import sys; sys.stdin.readline(); sys.exit(7)"
+    profile = Profile(agent=AgentSection(command=(sys.executable, "-c", ends)))
+    campaign = Campaign(profile, Options(budget=30, jobs=1, patience=PATIENCE), lambda campaign: None)
     assert asyncio.run(campaign.run())
-    assert "exited" in campaign.progress.problem or "before initialize" in campaign.progress.problem
+    why = "the agent exited with code 7 before it answered `initialize`; run the command by hand to see why"
+    assert campaign.progress.problem == why
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def layers(context: click.Context, parameter: click.Parameter | None, values: tu
 
 @click.command("fuzz")
 @click.option("--agent", metavar="CMD", help="The command that starts your agent: one string, split as a shell would.")
+@click.option("--url", metavar="URL", help="A running agent: ws:// or wss://.")
 @click.option("--profile", metavar="FILE|NAME", help="How the agent is started, its model, its triggers.")
 @click.option("--budget", default="60s", show_default=True, callback=seconds, help="How long to look: 60s, 10m, 1h.")
 @click.option("--seed", type=int, help="Of all that is random; the report names the one that it used.")
@@ -73,6 +74,7 @@ def layers(context: click.Context, parameter: click.Parameter | None, values: tu
 def command(
     context: click.Context,
     agent: str | None,
+    url: str | None,
     profile: str | None,
     budget: float,
     seed: int | None,
@@ -99,9 +101,9 @@ def command(
     from conformance.report import RunFinished
     from conformance.report.console import Console
 
-    tested, target, arguments = chosen_target(agent, None, profile)
-    if tested.agent.command is None:
-        raise click.UsageError("the fuzzer starts the agent itself; name its command with --agent CMD", context)
+    if agent is not None and url is not None:
+        raise click.UsageError("--agent and --url are two targets; name one", context)
+    tested, target, arguments = chosen_target(agent, url, profile)
     folder.mkdir(parents=True, exist_ok=True)
     options = Options(
         budget=budget,

@@ -1,8 +1,9 @@
 """A campaign: sequences are made, played on live agents, judged; what looks wrong is investigated; until the budget is
 spent or someone stops it.
 
-Several agents are kept at once; all share what was learned. The sequence of number N of a seed is always the same,
-unless it was made by changing one of the corpus: then it is what it is as long as the agent reacts as it did.
+Several agents are kept at once; all share what was learned. An agent that can also be a server is tried as both. The
+sequence of number N of a seed is always the same, unless it was made by changing one of the corpus: then it is what it
+is as long as the agent reacts as it did.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -30,7 +31,7 @@ from conformance.fuzz.verdicts import LEFTOVER, MEMORY, Signature, decided, find
 from conformance.fuzz.world import World, world_of
 from conformance.fuzz.writing import NotWritable, Steps, scenario_of
 from conformance.peers import AgentDidNotStart
-from conformance.profile import Profile
+from conformance.profile import Profile, as_server
 from conformance.rules import Outcome
 from conformance.scenario.errors import ScenarioError
 from conformance.scenario.stops import Stop
@@ -41,6 +42,7 @@ LAYERS: Final[dict[str, Callable[[Random, World], Steps]]] = {
     "params": params_layer,
     "sequence": sequence_layer,
 }
+_SERVED: Final = 0.2  # of the sequences are played by the agent as a server, where it can be one
 _WEIGHTS: Final = {"bytes": 1, "envelope": 1, "params": 2, "sequence": 8}
 _LIFE: Final = 150  # sequences that one process serves
 _CHANGED: Final = 0.5  # of the sequences are made from earlier ones
@@ -77,17 +79,35 @@ class Progress:
     agents: int = 0
     failures: list[Failure] = field(default_factory=list)
     shown: dict[int, Shown] = field(default_factory=dict)
+    looking: int = 0  # suspicions that are being looked into
     unconfirmed: dict[Signature, str] = field(default_factory=dict)
+    left: dict[Signature, str] = field(default_factory=dict)  # suspicions that came when there was no time any more
     tries: Counter[Signature] = field(default_factory=Counter)  # of suspicions that were not confirmed
     mended: list[Failure] = field(default_factory=list)
     outcomes: dict[str, dict[str, Outcome]] = field(default_factory=dict)
     investigated: set[Signature] = field(default_factory=set)
     problem: str = ""
+    note: str = ""  # what was left out, and why
     unusable: int = 0
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self.began
+
+
+@dataclass(slots=True)
+class Ground:
+    """One of the ways in which the agent is reached. `world` is known once it has answered; `false_starts` counts those
+    in a row."""
+
+    profile: Profile
+    is_served: bool = False
+    world: World | None = None
+    false_starts: int = 0
+
+    @property
+    def is_usable(self) -> bool:
+        return self.false_starts < (_MOST_FALSE_STARTS if self.world is not None else 1)
 
 
 class Campaign:
@@ -98,11 +118,12 @@ class Campaign:
         self.rules = rules(strict=options.strict)
         self.corpus = Corpus()
         self.progress = Progress()
-        self.world: World | None = None
+        server = as_server(profile)
+        self._own = Ground(profile)
+        self._server = Ground(server, is_served=True) if server is not None else None
         self.answer: dict[str, object] = {}
         self._numbers = itertools.count(1)
         self._failure_numbers = itertools.count(1)
-        self._false_starts = 0
         self._pace = 0.0
         self._investigating = asyncio.Semaphore(max(1, options.jobs // 4))
 
@@ -142,37 +163,48 @@ class Campaign:
     # -- one agent after another, one sequence after another
 
     async def _work(self) -> None:
-        live: Live | None = None
+        lives: dict[bool, Live] = {}
         try:
             while not self.is_over:
+                number = next(self._numbers)
+                random = Random(f"{self.options.seed}/{number}")
+                ground = self._ground(random)
+                live = lives.get(ground.is_served)
                 if live is None or live.is_spent or live.served >= _LIFE:
                     if live is not None:
+                        del lives[ground.is_served]
                         await live.end()
-                    live = await self._begin()
+                    live = await self._begin(ground)
                 if live is not None:
-                    await self._one(live)
+                    lives[ground.is_served] = live
+                    await self._one(live, ground, number, random)
         finally:
-            if live is not None:
-                await asyncio.shield(live.end())
+            await asyncio.shield(asyncio.gather(*(live.end() for live in lives.values())))
 
-    async def _begin(self) -> Live | None:
+    def _ground(self, random: Random) -> Ground:
+        is_served = random.random() < _SERVED
+        return self._server if is_served and self._server is not None and self._server.is_usable else self._own
+
+    async def _begin(self, ground: Ground) -> Live | None:
         try:
-            live = await Live.begin(self.profile, seed=self.options.seed, patience=self.patience)
+            live = await Live.begin(ground.profile, seed=self.options.seed, patience=self.patience)
         except (AgentDidNotStart, Stop) as error:
-            self._false_starts += 1
-            if self._false_starts >= _MOST_FALSE_STARTS or self.world is None:
-                self.progress.problem = getattr(error, "reason", str(error))
+            ground.false_starts += 1
+            why = getattr(error, "reason", str(error))
+            if ground.is_served:
+                self.progress.note = f"tried over stdin and stdout only, since as a server: {why}"
+            elif not ground.is_usable:
+                self.progress.problem = why
             return None
-        self._false_starts = 0
+        ground.false_starts = 0
         self.progress.agents += 1
         self.answer = self.answer or dict(live.greeting.answer)
-        self.world = self.world or world_of(live.setting, live.greeting.answer.get("capabilities") or {})
+        ground.world = ground.world or world_of(live.setting, live.greeting.answer.get("capabilities") or {})
         return live
 
-    async def _one(self, live: Live) -> None:
-        number = next(self._numbers)
-        random = Random(f"{self.options.seed}/{number}")
-        layer, steps = self._made(random)
+    async def _one(self, live: Live, ground: Ground, number: int, random: Random) -> None:
+        assert ground.world is not None
+        layer, steps = self._made(random, ground.world)
         try:
             scenario = scenario_of(steps, f"fuzz/{number}")
         except (ScenarioError, NotWritable):
@@ -183,19 +215,18 @@ class Campaign:
         ran = await on_live(live, scenario, patience=self.brief, quiet_window=quiet)
         self._pace = min(live.pace, self.patience)
         origin = f"{layer} layer, seed {self.options.seed}, sequence {number}"
-        if not await self._judge(layer, steps, ran, origin):
+        if not await self._judge(layer, steps, ran, origin, ground):
             await live.connection.cut()  # what earlier sequences left in it is no good ground for later ones
-        await self._weigh(live, _met(steps, ran), origin)
+        await self._weigh(live, _met(steps, ran), origin, ground)
 
-    def _made(self, random: Random) -> tuple[str, Steps]:
-        assert self.world is not None
+    def _made(self, random: Random, world: World) -> tuple[str, Steps]:
         chosen = list(self.options.layers)
         layer = random.choices(chosen, [_WEIGHTS[name] for name in chosen])[0]
         if random.random() < _CHANGED and (base := self.corpus.chosen(random, layer)) is not None:
-            return layer, changed(base, random, self.world, self.corpus.chosen(random, layer))
-        return layer, LAYERS[layer](random, self.world)
+            return layer, changed(base, random, world, self.corpus.chosen(random, layer))
+        return layer, LAYERS[layer](random, world)
 
-    async def _judge(self, layer: str, steps: Steps, ran: Ran, origin: str) -> bool:
+    async def _judge(self, layer: str, steps: Steps, ran: Ran, origin: str, ground: Ground) -> bool:
         """Whether all that was suspected was also confirmed, or known before."""
         progress = self.progress
         judgement = decided(ran.history, self.rules)
@@ -210,12 +241,12 @@ class Campaign:
         for signature in dict.fromkeys(signature for signature, _ in findings(judgement, ran.history)):
             if self._is_new(signature):
                 progress.investigated.add(signature)
-                await self._investigate(signature, _met(steps, ran), origin)
+                await self._investigate(signature, _met(steps, ran), origin, ground)
                 is_sure = is_sure and signature not in progress.unconfirmed
         self._told(self)
         return is_sure
 
-    async def _weigh(self, live: Live, steps: Steps, origin: str) -> None:
+    async def _weigh(self, live: Live, steps: Steps, origin: str, ground: Ground) -> None:
         """Where a process has grown a lot, the sequence with which it grew most is looked into; and one that left a
         process behind, though all its sessions are closed."""
         if live.is_spent:
@@ -223,11 +254,11 @@ class Campaign:
         before, live.children = live.children, children(live)
         if live.children > before and self._is_new(LEFTOVER):
             self.progress.investigated.add(LEFTOVER)
-            await self._investigate(LEFTOVER, steps, origin)
+            await self._investigate(LEFTOVER, steps, origin, ground)
         growth = live.grown(resident(live), steps, origin)
         if growth is not None and self._is_new(MEMORY):
             self.progress.investigated.add(MEMORY)
-            await self._investigate(MEMORY, *growth)
+            await self._investigate(MEMORY, *growth, ground)
 
     def _is_new(self, signature: Signature) -> bool:
         same_rule = sum(own.rule == signature.rule for own in self.progress.investigated)
@@ -236,18 +267,25 @@ class Campaign:
 
     # -- failures
 
-    @property
-    def investigation(self) -> Investigation:
+    def _investigation(self, *, is_served: bool) -> Investigation:
+        ground = self._server if is_served and self._server is not None else self._own
         brief = min(self.patience, max(_LEAST_PATIENCE, _PACES / 2 * self._pace))
-        return Investigation(self.profile, self.rules, self.options.seed, self.patience, brief)
+        return Investigation(ground.profile, self.rules, self.options.seed, self.patience, brief, is_served=is_served)
 
-    async def _investigate(self, signature: Signature, steps: Steps, origin: str) -> None:
-        async with self._investigating:  # many processes at a time would change what races show
-            if not self.is_over or not self.progress.failures:
-                await self._look_into(signature, steps, origin)
+    async def _investigate(self, signature: Signature, steps: Steps, origin: str, ground: Ground) -> None:
+        self.progress.looking += 1
+        try:
+            async with self._investigating:  # many processes at a time would change what races show
+                if self.is_over and self.progress.failures:
+                    self.progress.left[signature] = origin
+                else:
+                    await self._look_into(signature, steps, origin, ground)
+        finally:
+            self.progress.looking -= 1
 
-    async def _look_into(self, signature: Signature, steps: Steps, origin: str) -> None:
-        found = await self.investigation.confirmed(signature, steps, next(self._failure_numbers), origin)
+    async def _look_into(self, signature: Signature, steps: Steps, origin: str, ground: Ground) -> None:
+        investigation = self._investigation(is_served=ground.is_served)
+        found = await investigation.confirmed(signature, steps, next(self._failure_numbers), origin)
         if found is None:
             self.progress.unconfirmed[signature] = origin
             self.progress.tries[signature] += 1
@@ -265,19 +303,18 @@ class Campaign:
         if folder is None:
             return
         path = folder / "transcripts" / f"{failure.name}.ndjson"
-        if (shown := await self.investigation.transcribed(failure, path)) is not None:
+        investigation = self._investigation(is_served=failure.is_served)
+        if (shown := await investigation.transcribed(failure, path)) is not None:
             self.progress.shown[failure.number] = shown
         failures_.save(folder, [*self.progress.failures, *self.progress.mended])
 
     async def _look_at_known_failures(self) -> None:
         """What an earlier campaign found is looked at first: it is told again where it is still there."""
         for failure in list(self.progress.mended):
-            count, shown = await self.investigation.repeated(failure.signature, failure.steps)
+            investigation = self._investigation(is_served=failure.is_served)
+            count, shown = await investigation.repeated(failure.signature, failure.steps)
             if shown is not None:
-                again = Failure(
-                    failure.number, failure.signature, shown.finding.message, failure.steps, count,
-                    gave_up=failure.gave_up, origin=failure.origin,
-                )  # fmt: skip
+                again = replace(failure, message=shown.finding.message, shown=count)
                 self.progress.mended.remove(failure)
                 self.progress.failures.append(again)
                 self.progress.shown[again.number] = shown

@@ -115,7 +115,9 @@ def _moves(steps: Steps, random: Random, world: World) -> Steps:
     draft = Draft(random, world, steps=[])
     for step in steps:
         ((verb, given),) = step.items()
-        if verb == "new-session":
+        if verb == "connect" and isinstance(given, dict) and given["as"] not in draft.clients:
+            draft.clients.append(given["as"])
+        elif verb == "new-session":
             draft.sessions.append(given["as"])
         elif verb in ("prompt", "command") and "as" in given:
             draft.asked.append(given["as"])

@@ -16,8 +16,8 @@ FAILURES: Final = "failures.json"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure that a fresh process has shown. `shown` of `repeats` times; `gave_up` where shrinking ran out of
-    time."""
+    """A failure that a fresh process has shown, `shown` of `repeats` times; `gave_up` where shrinking ran out of time;
+    `is_served` where it was the agent as a server, which is over stdin and stdout, too."""
 
     number: int
     signature: Signature
@@ -27,6 +27,7 @@ class Failure:
     repeats: int = REPEATS
     gave_up: bool = False
     origin: str = ""  # the layer and the number of the sequence that found it
+    is_served: bool = False
 
     @property
     def name(self) -> str:
@@ -47,7 +48,7 @@ class Failure:
             title=f"{rule}: {self.message}"[:200],
             about=about,
             exercises=[rule] if rule in RULES else [],
-            needs=needs_of(self.steps),
+            needs=[*needs_of(self.steps), *(["websocket"] if self.is_served else [])],
         )
 
 
@@ -84,6 +85,7 @@ def save(folder: Path, failures: list[Failure]) -> None:
             "message": failure.message,
             "origin": failure.origin,
             "gave-up": failure.gave_up,
+            "is-served": failure.is_served,
             "steps": failure.steps,
         }
         for failure in failures
@@ -110,6 +112,7 @@ def load(folder: Path) -> list[Failure]:
                 list(each["steps"]),
                 gave_up=each["gave-up"] is True,
                 origin=str(each["origin"]),
+                is_served=each.get("is-served") is True,
             )
             scenario_of(failure.steps, failure.name)
         except Exception:  # a file that anyone may have edited

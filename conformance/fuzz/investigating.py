@@ -33,7 +33,8 @@ class Shrunk:
 @dataclass(frozen=True, slots=True)
 class Investigation:
     """How sequences are tried: on this agent, under these rules. `patience` in seconds is that of a first look, `brief`
-    of the many after it; `seconds` is how long a failure may be shrunk."""
+    of the many after it; `seconds` is how long a failure may be shrunk; `is_served`: the profile is that of the
+    agent as a server."""
 
     profile: Profile
     rules: list[Rule]
@@ -41,6 +42,7 @@ class Investigation:
     patience: float
     brief: float
     seconds: float = SECONDS
+    is_served: bool = False
 
     async def confirmed(
         self, signature: Signature, steps: Steps, number: int, origin: str
@@ -66,6 +68,7 @@ class Investigation:
                     REPEATS,
                     shrunk.gave_up,
                     origin,
+                    self.is_served,
                 )
                 return failure, seen
             ways = ways[: len(ways) // 2]  # it went too far, by luck

@@ -4,6 +4,7 @@ A sequence sees a connection of which it cannot tell that it was not begun for i
 `initialize` that began the process. What belongs to a session of an earlier sequence is kept out.
 """
 
+import asyncio
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
@@ -62,6 +63,24 @@ class Lent(Connection):
         self.transport = real.transport
         super().__init__(real.name, recorder, real.limits, None)
         self._real = real
+        self._watch = asyncio.create_task(self._follow(), name=f"lent {real.name}")
+
+    async def _follow(self) -> None:
+        await self._real.ended.wait()
+        self.ended.set()
+
+    def give_back(self) -> None:
+        """It is lent no more: whoever waits for its end has waited long enough."""
+        self._watch.cancel()
+        self.ended.set()
+
+    @property
+    def is_ending(self) -> bool:
+        return self.ended.is_set() or self._real.is_ending
+
+    @property
+    def is_talking(self) -> bool:
+        return self._real.is_talking
 
     @property
     def stderr_tail(self) -> str:
@@ -211,15 +230,18 @@ class Live:
     ) -> tuple[Stage, Actor, ScriptedClient]:
         lent = Lent(self.connection, recorder)
         client = ScriptedClient(lent, recorder, patience=setting.patience, first_id=first_id)
-        stage = Stage(scenario, setting, recorder, Lives(self._profile, recorder, setting, self.model), self.model)
+        stage = Stage(scenario, setting, recorder, self._lives_beside(recorder, setting), self.model)
         actor = Actor(CLIENT, client)
         stage.actors[CLIENT] = actor
         self._lent = lent
         return stage, actor, client
 
+    def _lives_beside(self, recorder: Recorder, setting: Setting) -> Lives:
+        return Lives(self._profile, recorder, setting, self.model, beside=self._lives)
+
     def _give_back(self) -> None:
         if self._lent is not None:
-            self._lent.ended.set()
+            self._lent.give_back()
         self._lent = self.relay.current = None
 
     def _hear(self, event: Event) -> None:

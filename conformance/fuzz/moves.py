@@ -243,22 +243,40 @@ def _garbage(draft: Draft) -> None:
 
 
 def _restart(draft: Draft) -> None:
-    how = draft.random.choice(["close", "cut"])
-    draft.add("restart", {"by": "ada", "how": how})
-    for session in draft.sessions[-2:]:
-        draft.add("resume", {"by": "ada", "in": session, "replay": draft.random.choice(["start", "start", "none"])})
+    draft.add("restart", {"by": "ada", "how": draft.random.choice(["close", "cut"])})
+    _come_back(draft, "ada")
 
 
 def _leave(draft: Draft) -> None:
     draft.add(draft.random.choice(["disconnect", "disconnect", "cut"]), {"by": "ada", **draft.after()})
 
 
+def _reconnect(draft: Draft) -> None:
+    """The line is lost, the agent goes on; the client comes back."""
+    name = draft.by()
+    draft.add(draft.random.choice(["cut", "cut", "disconnect"]), {"by": name, **draft.after()})
+    draft.add("connect", {"as": name})
+    _come_back(draft, name)
+
+
+def _come_back(draft: Draft, name: str) -> None:
+    for session in draft.sessions[-2:]:
+        draft.add("resume", {"by": name, "in": session, "replay": draft.random.choice(["start", "start", "none"])})
+
+
 def _second_client(draft: Draft) -> None:
+    """It comes, sees what there is of a session, and both go on in it; or it goes."""
+    random = draft.random
+    if "bob" in draft.clients and random.random() < 0.4:
+        draft.add(random.choice(["disconnect", "cut"]), {"by": "bob", **draft.after()})
+        draft.clients.remove("bob")
+        return
     if "bob" not in draft.clients:
         draft.clients.append("bob")
         draft.add("connect", {"as": "bob"})
     if draft.sessions:
-        draft.add("resume", {"by": "bob", "in": draft.sessions[-1], "replay": "start"})
+        given = {"by": "bob", "in": draft.sessions[-1], "replay": random.choice(["start", "start", "none"])}
+        draft.add("resume", {**given, **({"wait": False} if random.random() < 0.3 else {})})
 
 
 def _always(world: World) -> bool:
@@ -284,7 +302,9 @@ MOVES: Final[tuple[tuple[Move, float, Callable[[World], bool]], ...]] = (
     (_release, 3, lambda world: world.has_model),
     (_gate, 9, _always),
     (_garbage, 1.5, _always),
-    (_second_client, 1.5, lambda world: world.shares),
+    (_second_client, 1.5, lambda world: world.shares and world.is_process),
+    (_second_client, 8, lambda world: world.shares and not world.is_process),
+    (_reconnect, 1.5, lambda world: world.reconnects),
     (_restart, 0.25, lambda world: world.can_restart),
     (_leave, 0.15, lambda world: world.is_process),
 )

@@ -86,9 +86,8 @@ def status_line(campaign: Campaign) -> str:
         f"{len(campaign.corpus.seen)} triples",
         f"{len(progress.failures)} failures",
     ]
-    looking = len(progress.investigated) - len(progress.failures) - len(progress.mended)
-    if looking > 0:
-        words.append(f"{looking} being looked at")
+    if progress.looking:
+        words.append(f"{progress.looking} being looked at")
     return ", ".join(words)
 
 
@@ -97,6 +96,8 @@ def summary(campaign: Campaign) -> Iterator[Line]:
     progress = campaign.progress
     yield BLANK
     yield (Span(f"seed {campaign.options.seed}; {status_line(campaign)}; {progress.agents} agents started", "dim"),)
+    if progress.note:
+        yield (Span(clean(progress.note), "dim"),)
     folder = campaign.options.folder
     for failure in progress.failures:
         where = failure.name if folder is None else folder / f"{failure.name}.yaml"
@@ -104,6 +105,8 @@ def summary(campaign: Campaign) -> Iterator[Line]:
     for signature, origin in progress.unconfirmed.items():
         told = f"{clean(str(signature))}  ({origin}; no fresh process shows it)"
         yield (Span(pad("unproven", 10), "dim"), Span(told))
+    for signature, origin in progress.left.items():
+        yield (Span(pad("left", 10), "dim"), Span(f"{clean(str(signature))}  ({origin}; no time to look into it)"))
     for failure in progress.mended:
         yield (Span(pad("gone", 10), "dim"), Span(f"{failure.name}  {clean(str(failure.signature))}"))
     yield from coverage(campaign)

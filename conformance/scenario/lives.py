@@ -39,11 +39,19 @@ def setting_of(profile: Profile, *, workdir: Path, seed: int, patience: float | 
 
 
 class Lives:
-    """A `Connector` for the agent of `profile`."""
+    """A `Connector` for the agent of `profile`. `beside` others: the server is theirs, where there is one."""
 
-    def __init__(self, profile: Profile, recorder: Recorder, setting: Setting, model: ScriptedModel | None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        recorder: Recorder,
+        setting: Setting,
+        model: ScriptedModel | None,
+        *,
+        beside: "Lives | None" = None,
+    ) -> None:
         self._profile, self._recorder, self._setting, self._model = profile, recorder, setting, model
-        self._server: Server | None = None
+        self._servers: list[Server] = beside._servers if beside is not None else []  # one, once it is started
 
     async def __call__(self, name: str, *, restart_of: str | None) -> ScriptedClient:
         connection = await self.connection(name, restart_of=restart_of)
@@ -73,10 +81,10 @@ class Lives:
         assert launch.url is not None
         url = launch.url
         if launch.command:
-            if self._server is not None and restart_of is not None:
+            if restart_of is not None:
                 await self.end()
-            if self._server is None:
-                self._server = await start_server(
+            if not self._servers:
+                server = await start_server(
                     launch.command,
                     url=url,
                     recorder=self._recorder,
@@ -84,7 +92,8 @@ class Lives:
                     env=launch.env,
                     limits=launch.limits,
                 )
-            url = self._server.url
+                self._servers.append(server)
+            url = self._servers[0].url
         return await dial_websocket(
             url, name=name, recorder=self._recorder, limits=launch.limits, restart_of=restart_of
         )
@@ -92,10 +101,9 @@ class Lives:
     @property
     def stderr_tail(self) -> str:
         """The end of what a server wrote to stderr."""
-        return self._server.output_tail if self._server is not None else ""
+        return self._servers[0].output_tail if self._servers else ""
 
     async def end(self) -> None:
         """Ends what outlives single connections: the server, where there is one."""
-        server, self._server = self._server, None
-        if server is not None:
-            await server.stop()
+        while self._servers:
+            await self._servers.pop().stop()
