@@ -618,6 +618,14 @@ def test_a_cancel_on_its_way_when_the_prompt_was_sent_is_suspicious_only() -> No
     story.running().idle("cancelled")
     assert story.fails("cancel.only-when-cancelled") == []
     assert len(story.warns("cancel.only-when-cancelled")) == 1
+    assert story.fails(QUIET) == ["a cancel of an idle session ended the next work"]
+
+
+def test_work_that_began_before_its_prompt_was_inserted_may_have_met_the_cancel() -> None:
+    story = Story().begin()
+    prompt = story.cancel().prompt("Hello", nonce="acp-1")
+    story.running().reply(prompt, messageId="u1").user("u1", "Hello acp-1").idle("cancelled")
+    assert story.fails(QUIET) == []
 
 
 def test_a_cancel_that_was_over_when_the_prompt_was_sent_is_a_stale_one() -> None:

@@ -4,7 +4,7 @@ IdleStateUpdate)."""
 import json
 from typing import Final
 
-from conformance.conversation import MESSAGE_KINDS, Connection, ModelRequest, Session, Submission, Work
+from conformance.conversation import MESSAGE_KINDS, Connection, ModelRequest, Session, Submission, Update, Work
 from conformance.conversation.span import between
 from conformance.history import Event
 from conformance.rules.cancel_pattern import ended_each_time, hears_at_work
@@ -16,6 +16,7 @@ ENDING: Final = 0.25
 """Seconds within which an idle may be the natural end of output that came just before it."""
 LONG: Final = 1.0
 """Seconds after which no idle of a driven agent can have crossed the cancel."""
+OVERTAKEN: Final = "work ended as cancelled by a stop that was on its way when its prompt was sent"
 OUTPUT: Final = (
     "agent_message",
     "agent_message_chunk",
@@ -134,9 +135,18 @@ def cut_short(work: Work, cancel: Event) -> tuple[Event, str] | None:
         if permission.work is work and pending and not withdrawn and not permission.is_approved:
             return permission.request.event, "and waits for a permission that nobody gives"
     for update in view.updates_between(cancel.seq, work.ended_at):
-        if update.kind == "tool_call_update" and update.body.get("status") == "cancelled":
+        if update.kind == "tool_call_update" and update.body.get("status") == "cancelled" and _stops(update, work, cancel):
             return update.event, "a tool call of it is cancelled"
     return None
+
+
+def _stops(update: Update, work: Work, cancel: Event) -> bool:
+    """Whether a tool call that the work made, and not one of earlier or background work, is cancelled only now."""
+    call = work.view.tool_calls.get(str(update.body.get("toolCallId")))
+    if update.replay is not None or call is None or not call.steps:
+        return False
+    is_its_own = work.holds(call.first.update.seq) and call.id not in (listed_in_background(work) or ())
+    return is_its_own and call.status_at(cancel.seq) != "cancelled"
 
 
 def _is_held(request: ModelRequest, work: Work, cancel: Event) -> bool:
@@ -310,7 +320,7 @@ def stopped_by_nobody(work: Work) -> Finding | None:
     if stale is not None and stale.conn != ended.event.conn and apart(stale, first[0]) < LONG:
         return None  # the order of two connections' lines is not the agent's
     if stale is not None and apart(stale, first[0]) < LONG and _was_on_its_way(work, stale, first[0]):
-        return warning("work ended as cancelled by a stop that was on its way when its prompt was sent", *proof)
+        return warning(OVERTAKEN, *proof)
     return violation("work that nobody stopped ended as cancelled", *proof)
 
 
@@ -332,8 +342,9 @@ def _is_stop(connection: Connection, start: float, end: float) -> bool:
     says="session/cancel with no foreground work needs no completion update and breaks nothing.",
     source="schema CancelSessionNotification",
     exercised="session/cancel while idle, then a prompt whose work ended",
-    proof="a response to the notification; or the next prompt's work ends as cancelled and nobody stopped it",
-    never="an idle snapshot in answer to the cancel",
+    proof="a response to the notification; or the next prompt's work ends as cancelled and nobody stopped it, also "
+    "where the agent took up the prompt before the cancel that was sent first",
+    never="an idle snapshot in answer to the cancel; work that may have begun before the prompt was inserted",
 )
 def idle_session_is_quiet(connection: Connection) -> Verdict:
     for view in connection.views.values():
@@ -355,7 +366,8 @@ def idle_session_is_quiet(connection: Connection) -> Verdict:
                 continue
             yield EXERCISED
             found = stopped_by_nobody(work) if work.stop_reason == "cancelled" else None
-            if found is not None and found.kind is Kind.VIOLATION:
+            is_overtaken = found is not None and found.message == OVERTAKEN and following.inserted_at < work.seq
+            if found is not None and (is_overtaken or found.kind is Kind.VIOLATION):
                 yield violation(
                     "a cancel of an idle session ended the next work",
                     (cancel, "no work is open: there is nothing to cancel"),
