@@ -57,7 +57,7 @@ def split_command(command: str) -> tuple[str, ...]:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """"; did you mean ...?" with the closest known word; empty where none is close."""
+    """ "; did you mean ...?" with the closest known word; empty where none is close."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.55)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -145,7 +145,9 @@ class _Reader:
     def _check_transport(self, profile: Profile) -> None:
         agent = profile.agent
         if agent.transport == "websocket" and agent.url is None:
-            raise self.error(("agent", "transport"), 'a websocket agent needs a url, such as "ws://127.0.0.1:{port}/acp"')
+            raise self.error(
+                ("agent", "transport"), 'a websocket agent needs a url, such as "ws://127.0.0.1:{port}/acp"'
+            )
         if agent.transport == "stdio" and agent.url is not None:
             raise self.error(("agent", "url"), 'a url needs transport = "websocket"')
 
