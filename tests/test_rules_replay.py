@@ -492,6 +492,13 @@ class TestRunsNothing:
         story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=True)
         assert story.fails(RUNS) == ["a replayed prompt was run again"]
 
+    def test_the_model_is_asked_for_the_same_prompt_in_another_session(self) -> None:
+        story = replayed(lived(driven=True), driven=True)
+        story.reply(story.request("session/new", {"cwd": "/w"}), sessionId="other")
+        story.prompt("Hello", nonce="acp-1", session="other")
+        story.control("model-request", number=1, api="x", nonce="acp-1", group="other", side=False, last_user=True)
+        assert story.passes(RUNS)
+
     def test_a_side_request_that_quotes_the_prompt(self) -> None:
         story = replayed(lived(driven=True), driven=True)
         story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=True, last_user=True)

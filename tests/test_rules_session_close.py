@@ -61,6 +61,30 @@ class TestCloseCancelsFirst:
         assert len(story.fails(self.rule)) == 1
         assert because(story, self.rule) == sorted(because(story, self.rule))
 
+    def test_the_model_is_held_for_the_same_prompt_in_another_session(self) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").running()
+        story.reply(story.request("session/new", {"cwd": "/w"}), sessionId="other")
+        story.prompt("Hello", nonce="acp-1", session="other")
+        story.control("model-request", number=1, nonce="acp-1", last_user=True).control("model-held", number=1)
+        close = story.request("session/close", {"sessionId": "s"})
+        assert story.idle("end_turn").reply(close).silent(self.rule)
+
+    @pytest.mark.parametrize("why", ["it is replayed", "it was before", "it is background work", "it is told again"])
+    def test_a_cancelled_tool_call_that_proves_nothing(self, why: str) -> None:
+        story = Story().begin()
+        if why == "it was before":
+            story.update("tool_call_update", toolCallId="c", status="in_progress")
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1")
+        story.user("u1", "Hello acp-1").running(background=[{"type": "tool_call", "toolCallId": "b"}])
+        if why == "it is told again":
+            story.update("tool_call_update", toolCallId="c", status="cancelled")
+        if why == "it is replayed":
+            story.resume(replay={"type": "start"})
+        close = story.request("session/close", {"sessionId": "s"})
+        story.update("tool_call_update", toolCallId="b" if why == "it is background work" else "c", status="cancelled")
+        assert story.idle("end_turn").reply(close).silent(self.rule)
+
     def test_an_idle_session_or_a_failed_close(self) -> None:
         idle = Story().begin()
         idle.reply(idle.request("session/close", {"sessionId": "s"}))

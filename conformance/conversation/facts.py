@@ -339,7 +339,8 @@ class Replay:
 
 @dataclass(slots=True, eq=False)
 class ModelRequest:
-    """A request that the scripted model received, and what it did with it."""
+    """A request that the scripted model received, and what it did with it. `is_shared`: its prompt was sent to several
+    sessions, and nobody can tell whose request it is."""
 
     event: Event
     number: int
@@ -350,6 +351,7 @@ class ModelRequest:
     held: Event | None = None
     released: Event | None = None
     answered: Event | None = None
+    is_shared: bool = False
 
     @property
     def seq(self) -> int:

@@ -323,6 +323,7 @@ class _Reader:
     def settle(self) -> None:
         """After the pass: a foreign submission whose text no other one of its session has is its own nonce. Where
         others have the same text, what is reported before the second one was sent can only be the first."""
+        self._settle_models()
         for session in self.conversation.sessions.values():
             texts = Counter(submission.text.strip() for submission in session.submissions)
             nonces = Counter(submission.nonce for submission in session.submissions)
@@ -337,6 +338,14 @@ class _Reader:
                     submission.nonce = text
                 elif submission.has_own_nonce and nonces[submission.nonce] > 1:
                     submission.nonce, submission.has_own_nonce = None, False
+
+    def _settle_models(self) -> None:
+        sessions: dict[str, set[str]] = {}
+        for submission in self.conversation.submissions:
+            if submission.nonce is not None:
+                sessions.setdefault(submission.nonce, set()).add(submission.session.id)
+        for request in self.conversation.model_requests:
+            request.is_shared = len(sessions.get(request.nonce or "", ())) > 1
 
     def _connection(self, name: str) -> Connection:
         connection = self.conversation.connections.get(name)

@@ -135,12 +135,13 @@ def cut_short(work: Work, cancel: Event) -> tuple[Event, str] | None:
         if permission.work is work and pending and not withdrawn and not permission.is_approved:
             return permission.request.event, "and waits for a permission that nobody gives"
     for update in view.updates_between(cancel.seq, work.ended_at):
-        if update.kind == "tool_call_update" and update.body.get("status") == "cancelled" and _stops(update, work, cancel):
+        is_cancelled = update.kind == "tool_call_update" and update.body.get("status") == "cancelled"
+        if is_cancelled and _is_stopped(update, work, cancel):
             return update.event, "a tool call of it is cancelled"
     return None
 
 
-def _stops(update: Update, work: Work, cancel: Event) -> bool:
+def _is_stopped(update: Update, work: Work, cancel: Event) -> bool:
     """Whether a tool call that the work made, and not one of earlier or background work, is cancelled only now."""
     call = work.view.tool_calls.get(str(update.body.get("toolCallId")))
     if update.replay is not None or call is None or not call.steps:
@@ -151,7 +152,7 @@ def _stops(update: Update, work: Work, cancel: Event) -> bool:
 
 def _is_held(request: ModelRequest, work: Work, cancel: Event) -> bool:
     """Whether the script held this model request of the work from before the cancel until the work's end."""
-    if request.held is None or not work.seq < request.seq or request.held.seq > cancel.seq:
+    if request.held is None or request.is_shared or not work.seq < request.seq or request.held.seq > cancel.seq:
         return False
     if request.released is not None and request.released.seq < work.ended_at:
         return False

@@ -74,7 +74,7 @@ def failure_ends_idle_error(submission: Submission) -> Verdict:
         yield from _looks_failed(submission)
     if not requests or view is None or report is None or not submission.request.succeeded:
         return
-    if any(request.answered is None or not request.was_failed for request in requests):
+    if any(request.answered is None or not request.was_failed or request.is_shared for request in requests):
         return
     last = requests[-1]
     work = view.work_at(requests[0].seq) or view.work_at(report.seq) or next(iter(view.works_after(report.seq)), None)
