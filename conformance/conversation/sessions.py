@@ -340,6 +340,14 @@ class Session:
         return [message for view in self.views for (kind, _), message in view.messages.items() if kind == "user"]
 
     @cached_property
+    def user_messages_with(self) -> dict[str, list[Message]]:
+        """Id -> the user messages with it, one for each connection that was told of it."""
+        found: dict[str, list[Message]] = {}
+        for message in self.user_messages:
+            found.setdefault(message.id, []).append(message)
+        return found
+
+    @cached_property
     def _by_nonce(self) -> dict[str, list[Message]]:
         """Nonce -> user messages whose live text shows it. A suite's nonce is one word of the text, a foreign one is
         all of it, as is the text of the first of several submissions that have the same."""

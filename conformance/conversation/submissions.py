@@ -113,8 +113,7 @@ class Submission:
     @property
     def own_messages(self) -> list[Message]:
         """The messages under its returned id, one for each connection that was told of it."""
-        key = ("user", self.message_id or "")
-        return [view.messages[key] for view in self.session.views if key in view.messages]
+        return self.session.user_messages_with.get(self.message_id or "", [])
 
     @cached_property
     def reports(self) -> Sequence[Update]:

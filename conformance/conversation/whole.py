@@ -50,6 +50,11 @@ class Conversation:
         return float(value) if isinstance(value, int | float) else FOREIGN_PATIENCE
 
     @cached_property
+    def has_other_versions(self) -> bool:
+        """Whether any connection agreed on an older version of the protocol."""
+        return any(connection.is_other_version for connection in self.connections.values())
+
+    @cached_property
     def model_requests_for(self) -> dict[str, list[ModelRequest]]:
         """Nonce -> the model requests for that prompt, side requests left out."""
         found: dict[str, list[ModelRequest]] = {}

@@ -58,9 +58,10 @@ def decide(rule: Rule, conversation: Conversation) -> Outcome:
     findings: list[Finding] = []
     reasons: list[str] = []
     try:
-        for thing in conversation.each(rule.scope):
-            if rule.area in OF_VERSION_2 and _is_of_version_1(thing):
-                continue
+        things = conversation.each(rule.scope)
+        if conversation.has_other_versions and rule.area in OF_VERSION_2:
+            things = (thing for thing in things if not _is_of_version_1(thing))
+        for thing in things:
             for said in rule.decide(thing):
                 if isinstance(said, Finding):
                     exercised = True
