@@ -200,6 +200,12 @@ def test_loops_and_branches(tmp_path: Path) -> None:
     assert len(sent(history, "_left")) == len(sent(history, "_right")) == 1
 
 
+def test_no_round_begins_after_the_seconds_of_a_loop(tmp_path: Path) -> None:
+    again = "{notify: {method: _again}}, {wait: {quiet: ada}}"  # which takes a quiet window
+    _, history = played(tmp_path, "plain", f"- connect: ada\n- repeat: {{times: 3, within: 0.3, steps: [{again}]}}")
+    assert 1 <= len(sent(history, "_again")) < 3
+
+
 def test_any_bytes_can_be_sent(tmp_path: Path) -> None:
     steps = "- connect: ada\n- send: {text: '{\"half'}\n- send: {base64: //4=}\n- send: {json: [1, null]}"
     _, history = played(tmp_path, "plain", steps)

@@ -1,6 +1,7 @@
 """Steps that hold steps: side by side, again and again, once for each of some values."""
 
 import asyncio
+import math
 
 from conformance.scenario.performing import perform
 from conformance.scenario.shapes import Json, Key, ListOf, Number, Steps, Text
@@ -32,12 +33,19 @@ async def parallel(stage: Stage, given: Given) -> None:
     "Performs steps a number of times; {round} counts from 1",
     {
         "times": Key(Number("a number", least=1), "How often", required=True),
+        "within": Key(
+            Number("a number of seconds", least=0.1, fraction=True),
+            "No other round begins after so many seconds: for what a slow agent does rarely",
+        ),
         "steps": Key(Steps(), "The steps", required=True),
     },
 )
 async def repeat(stage: Stage, given: Given) -> None:
+    clock = asyncio.get_running_loop().time
+    end = clock() + given.get("within", math.inf)
     for number in range(1, given["times"] + 1):
-        await _with(stage, given, {"round": number})
+        if clock() < end:
+            await _with(stage, given, {"round": number})
 
 
 @verb(
