@@ -588,6 +588,19 @@ class TestDistinctMessages:
         resumed = story.resume(replay=True)
         assert story.user("u1", "Ping?").user("u2", "And now?").idle().reply(resumed).passes(DISTINCT)
 
+    @pytest.mark.parametrize("first", ["/status", "Ping?"])
+    def test_a_message_that_begins_like_another(self, first: str) -> None:
+        story = Story(driven=False).begin()
+        blocks = [{"type": "text", "text": first}, {"type": "text", "text": " Twice, please."}]
+        story.reply(story.request("session/prompt", {"sessionId": "s", "prompt": blocks}), messageId="u1")
+        story.running().idle("end_turn")
+        story.reply(story.prompt(first), messageId="u2").running().idle("end_turn").after(5)
+        resumed = story.resume(replay=True)
+        story.update("user_message", messageId="u1", content=[])
+        for block in blocks:
+            story.update("user_message_chunk", messageId="u1", content=block)
+        assert story.user("u2", first).idle().reply(resumed).passes(DISTINCT)
+
     def test_one_message_exercises_nothing(self) -> None:
         story = lived()
         resumed = story.resume(replay=True)

@@ -4,7 +4,7 @@ messages')."""
 from collections.abc import Sequence
 from typing import Final
 
-from conformance.conversation import Message, Replay, Update, View, text_after
+from conformance.conversation import Message, Replay, Submission, Update, View, text_after
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 from conformance.rules.replay import asked, is_settled, text_before
@@ -159,6 +159,7 @@ def is_twice(once: str, text: str) -> bool:
     source="schema MessageId",
     exercised="a replay with two messages of one type",
     proof="two submissions that were accepted under different ids are replayed under one",
+    never="a message one part of which is all that another one says",
 )
 def distinct_messages(replay: Replay) -> Verdict:
     kinds = [message.kind for message in replay.messages]
@@ -168,18 +169,29 @@ def distinct_messages(replay: Replay) -> Verdict:
     for message in replay.messages:
         if message.kind != "user":
             continue
-        told: dict[str, Event] = {}
+        told: dict[str, tuple[Submission, Event]] = {}
         for text, event in _texts(message.within(replay)):
             submission = session.told_by(text)
             if submission is not None and submission.message_id is not None and submission.answered_at < replay.seq:
-                told.setdefault(submission.message_id, event)
-        if len(told) > 1:
-            parts = sorted(told.items(), key=lambda item: item[1].seq)
+                told.setdefault(submission.message_id, (submission, event))
+        whole = {
+            identifier: event
+            for identifier, (submission, event) in told.items()
+            if not any(_is_part(submission.text, other) for other, _ in told.values() if other is not submission)
+        }
+        if len(whole) > 1:
+            parts = sorted(whole.items(), key=lambda item: item[1].seq)
             yield violation(
                 f"two messages are replayed under the id {message.id!r}",
                 asked(replay),
                 *((event, f"the content of {identifier!r} under {message.id!r}") for identifier, event in parts),
             )
+
+
+def _is_part(text: str, prompt: Submission) -> bool:
+    """Whether what is told as that text may be the beginning or a block of the prompt."""
+    blocks = (block.get("text") for block in prompt.blocks if isinstance(block, dict))
+    return prompt.text.startswith(text) or text in blocks
 
 
 def _texts(updates: list[Update]) -> list[tuple[str, Event]]:

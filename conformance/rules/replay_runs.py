@@ -20,8 +20,9 @@ Part = tuple[Event, str]
     proof="the model is asked for the replayed prompt again; or work that no prompt began starts in the window of an "
     "idle session whose prompts were all worked off, with new output; or after it, with the output of earlier work "
     "again",
-    never="a title, summary or suggestion request that quotes the prompt; the same prompt in another session; work that "
-    "was interrupted and goes on, or that an earlier prompt still owes; an agent that works unasked, or has background work: a warning",
+    never="a title, summary or suggestion request that quotes the prompt; the same prompt in another session; work "
+    "that was interrupted and goes on, or that an earlier prompt still owes; an agent that works unasked, or has "
+    "background work: a warning",
 )
 def does_not_execute(replay: Replay) -> Verdict:
     told = [submission for submission in map(_submission_of(replay), replay.messages) if submission is not None]
