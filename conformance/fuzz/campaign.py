@@ -18,7 +18,7 @@ from typing import Final
 
 from conformance.fuzz import findings as failures_
 from conformance.fuzz.corpus import Corpus, changed
-from conformance.fuzz.findings import Failure
+from conformance.fuzz.findings import Failure, keep
 from conformance.fuzz.investigating import Investigation
 from conformance.fuzz.live import Live
 from conformance.fuzz.memory import children, resident
@@ -44,7 +44,6 @@ LAYERS: Final[dict[str, Callable[[Random, World], Steps]]] = {
 }
 _SERVED: Final = 0.2  # of the sequences are played by the agent as a server, where it can be one
 _WEIGHTS: Final = {"bytes": 1, "envelope": 1, "params": 2, "sequence": 8}
-_LIFE: Final = 150  # sequences that one process serves
 _CHANGED: Final = 0.5  # of the sequences are made from earlier ones
 _QUIET: Final = 0.3  # of the sequences end with a quiet window
 _MOST_OF_A_RULE: Final = 4  # failures that are told of one rule
@@ -110,6 +109,16 @@ class Ground:
         return self.false_starts < (_MOST_FALSE_STARTS if self.world is not None else 1)
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A sequence that was played: its number, where it came from, and those of its steps whose situation arose."""
+
+    number: int
+    origin: str
+    steps: Steps
+    ground: Ground
+
+
 class Campaign:
     """Run it once with `run`. `told` is called whenever something has changed."""
 
@@ -170,7 +179,7 @@ class Campaign:
                 random = Random(f"{self.options.seed}/{number}")
                 ground = self._ground(random)
                 live = lives.get(ground.is_served)
-                if live is None or live.is_spent or live.served >= _LIFE:
+                if live is None or live.is_spent or live.is_worn:
                     if live is not None:
                         del lives[ground.is_served]
                         await live.end()
@@ -214,10 +223,11 @@ class Campaign:
         quiet = max(0.04, 2 * live.pace) if random.random() < _QUIET else None
         ran = await on_live(live, scenario, patience=self.brief, quiet_window=quiet)
         self._pace = min(live.pace, self.patience)
-        origin = f"{layer} layer, seed {self.options.seed}, sequence {number}"
-        if not await self._judge(layer, steps, ran, origin, ground):
+        made = Made(number, f"{layer} layer, seed {self.options.seed}, sequence {number}", _met(steps, ran), ground)
+        self.corpus.note(layer, steps, triples(ran.history, ran.marks))
+        if not await self._judge(layer, made, ran):
             await live.connection.cut()  # what earlier sequences left in it is no good ground for later ones
-        await self._weigh(live, _met(steps, ran), origin, ground)
+        await self._weigh(live, made)
 
     def _made(self, random: Random, world: World) -> tuple[str, Steps]:
         chosen = list(self.options.layers)
@@ -226,13 +236,12 @@ class Campaign:
             return layer, changed(base, random, world, self.corpus.chosen(random, layer))
         return layer, LAYERS[layer](random, world)
 
-    async def _judge(self, layer: str, steps: Steps, ran: Ran, origin: str, ground: Ground) -> bool:
+    async def _judge(self, layer: str, made: Made, ran: Ran) -> bool:
         """Whether all that was suspected was also confirmed, or known before."""
         progress = self.progress
         judgement = decided(ran.history, self.rules)
         progress.sequences[layer] += 1
         progress.steps[layer] += len(ran.marks)
-        self.corpus.note(layer, steps, triples(ran.history, ran.marks))
         outcomes = progress.outcomes.setdefault(layer, {})
         for id, outcome in judgement.items():
             if outcome.broken or (outcome.exercised and id not in outcomes):
@@ -240,25 +249,25 @@ class Campaign:
         is_sure = True
         for signature in dict.fromkeys(signature for signature, _ in findings(judgement, ran.history)):
             if self._is_new(signature):
-                progress.investigated.add(signature)
-                await self._investigate(signature, _met(steps, ran), origin, ground)
-                is_sure = is_sure and signature not in progress.unconfirmed
+                await self._investigate(signature, made)
+                if signature in progress.unconfirmed:
+                    is_sure = False
+                    if self.options.folder is not None:
+                        keep(ran.history, self.options.folder / "transcripts" / f"unproven-{made.number}.ndjson")
         self._told(self)
         return is_sure
 
-    async def _weigh(self, live: Live, steps: Steps, origin: str, ground: Ground) -> None:
+    async def _weigh(self, live: Live, made: Made) -> None:
         """Where a process has grown a lot, the sequence with which it grew most is looked into; and one that left a
         process behind, though all its sessions are closed."""
         if live.is_spent:
             return
         before, live.children = live.children, children(live)
         if live.children > before and self._is_new(LEFTOVER):
-            self.progress.investigated.add(LEFTOVER)
-            await self._investigate(LEFTOVER, steps, origin, ground)
-        growth = live.grown(resident(live), steps, origin)
+            await self._investigate(LEFTOVER, made)
+        growth = live.grown(resident(live), made)
         if growth is not None and self._is_new(MEMORY):
-            self.progress.investigated.add(MEMORY)
-            await self._investigate(MEMORY, *growth, ground)
+            await self._investigate(MEMORY, growth)
 
     def _is_new(self, signature: Signature) -> bool:
         same_rule = sum(own.rule == signature.rule for own in self.progress.investigated)
@@ -272,22 +281,23 @@ class Campaign:
         brief = min(self.patience, max(_LEAST_PATIENCE, _PACES / 2 * self._pace))
         return Investigation(ground.profile, self.rules, self.options.seed, self.patience, brief, is_served=is_served)
 
-    async def _investigate(self, signature: Signature, steps: Steps, origin: str, ground: Ground) -> None:
+    async def _investigate(self, signature: Signature, made: Made) -> None:
+        self.progress.investigated.add(signature)
         self.progress.looking += 1
         try:
             async with self._investigating:  # many processes at a time would change what races show
                 if self.is_over and self.progress.failures:
-                    self.progress.left[signature] = origin
+                    self.progress.left[signature] = made.origin
                 else:
-                    await self._look_into(signature, steps, origin, ground)
+                    await self._look_into(signature, made)
         finally:
             self.progress.looking -= 1
 
-    async def _look_into(self, signature: Signature, steps: Steps, origin: str, ground: Ground) -> None:
-        investigation = self._investigation(is_served=ground.is_served)
-        found = await investigation.confirmed(signature, steps, next(self._failure_numbers), origin)
+    async def _look_into(self, signature: Signature, made: Made) -> None:
+        investigation = self._investigation(is_served=made.ground.is_served)
+        found = await investigation.confirmed(signature, made.steps, next(self._failure_numbers), made.origin)
         if found is None:
-            self.progress.unconfirmed[signature] = origin
+            self.progress.unconfirmed[signature] = made.origin
             self.progress.tries[signature] += 1
             self.progress.investigated.discard(signature)  # another sequence may show it
             return

@@ -1,6 +1,7 @@
 """Failures: what was found, how surely, and the files that show it to a person."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,10 @@ from typing import Any, Final
 
 from conformance.fuzz.verdicts import Signature
 from conformance.fuzz.writing import Steps, scenario_of, text_of
+from conformance.history import History, Redactor
+from conformance.history.transcript import text_of as line_of
 from conformance.rules import RULES
+from conformance.wire import encode
 
 REPEATS: Final = 10
 FAILURES: Final = "failures.json"
@@ -93,6 +97,13 @@ def save(folder: Path, failures: list[Failure]) -> None:
     (folder / FAILURES).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8", newline="\n")
     for failure in failures:
         (folder / f"{failure.name}.yaml").write_text(failure.text(), encoding="utf-8", newline="\n")
+
+
+def keep(history: History, path: Path) -> None:
+    """Writes a transcript of what was recorded in memory. Raises OSError."""
+    redactor = Redactor(dict(os.environ), (str(Path.home()),))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(encode(history.header) + b"".join(line_of(event, redactor) for event in history))
 
 
 def load(folder: Path) -> list[Failure]:

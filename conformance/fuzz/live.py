@@ -9,9 +9,8 @@ import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from conformance.fuzz.writing import Steps
 from conformance.history import Event, Recorder, controls
 from conformance.history.events import Direction
 from conformance.model import ScriptedModel
@@ -28,6 +27,9 @@ from conformance.wire import Envelope, encode
 CLIENT: Final = "ada"
 """The name of the connection that is lent."""
 
+_LIFE: Final = 150  # sequences that one process serves
+_FULL: Final = 0.5  # of what a connection may write
+Made = TypeVar("Made")
 _FADING: Final = 0.8  # of the slowest answer, from one sequence to the next
 _WARM: Final = 10  # sequences until caches are filled
 _FAR_MORE: Final = 48 * 1024 * 1024  # bytes
@@ -42,10 +44,14 @@ class Relay(Recorder):
         super().__init__()
         self.current: Recorder | None = None
         self.past: set[str] = set()  # sessions of earlier sequences
+        self.lines = self.bytes = 0  # that the agent wrote
 
     def _append(
         self, conn: str, direction: Direction, envelope: Envelope | None, control: dict[str, Any] | None
     ) -> Event:
+        if direction == "agent" and envelope is not None:
+            self.lines += 1
+            self.bytes += envelope.length
         if self.current is None or (envelope is not None and self._is_past(envelope)):
             return Event(_NOT_OURS, 0.0, conn, direction, envelope, control)
         return self.current._append(conn, direction, envelope, control)
@@ -139,7 +145,7 @@ class Live:
         self._connection: Connection | None = None
         self.children = 0  # processes that it has started
         self._least = self._held = 0  # bytes
-        self._most: tuple[int, Steps, str] = (0, [], "")
+        self._most: tuple[int, Any] = (0, None)
         self.greeting: Greeting
 
     @classmethod
@@ -163,6 +169,13 @@ class Live:
     @property
     def is_spent(self) -> bool:
         return self._connection is None or self._connection.ended.is_set()
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether it has served long enough, or may soon meet a limit that is meant for one sequence."""
+        limits, relay = self.connection.limits, self.relay
+        is_full = relay.lines > limits.max_events * _FULL or relay.bytes > limits.max_output * _FULL
+        return is_full or self.served >= _LIFE
 
     async def _greet(self) -> None:
         recorder = Recorder()
@@ -201,16 +214,17 @@ class Live:
         self.served += 1
         self._give_back()
 
-    def grown(self, bytes_: int, steps: Steps, origin: str) -> tuple[Steps, str] | None:
-        """Takes note of what the process holds after `steps`. Once it holds far more than after its first sequences:
-        those with which it grew most, and where they came from."""
+    def grown(self, bytes_: int, made: Made) -> Made | None:
+        """Takes note of what the process holds after `made`. Once it holds far more than after its first sequences:
+        that with which it grew most."""
         if self.served <= _WARM:
             self._least = self._held = bytes_
             return None
         if bytes_ - self._held > self._most[0]:
-            self._most = (bytes_ - self._held, steps, origin)
+            self._most = (bytes_ - self._held, made)
         self._held = bytes_
-        return self._most[1:] if bytes_ - self._least > _FAR_MORE and self._most[1] else None
+        most: Made | None = self._most[1]
+        return most if bytes_ - self._least > _FAR_MORE else None
 
     async def end(self) -> Recorder:
         """Ends the process in an orderly way, its model and its folder. Returns what was recorded of that."""
