@@ -5,6 +5,7 @@ Each trap is judged at a quarter of its size and at its whole size. A cost an ev
 quadratic; the slowest rules are named.
 """
 
+import gc
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from conformance.history import History
 from conformance.history.events import Direction, Event
 from conformance.rules import RULES
 from conformance.rules.oracle import decide
-from conformance.wire import envelope_of
+from conformance.wire import Envelope, envelope_of, read_envelope
 
 Story = Callable[["Traffic", int], None]
 TRAPS: dict[str, Story] = {}
@@ -27,14 +28,24 @@ class Traffic:
     def __init__(self) -> None:
         self.history = History()
         self._id = 0
-        id = self.ask("initialize", {"protocolVersion": 2, "info": INFO, "capabilities": {}})
-        self.answer(id, {"protocolVersion": 2, "info": INFO, "capabilities": {"session": {}}})
+        self.connect("ada")
         self.answer(self.ask("session/new", {"cwd": "/w"}), {"sessionId": "s"})
 
-    def add(self, direction: Direction, message: Any, conn: str = "ada") -> None:
+    def connect(self, name: str) -> None:
+        """What follows is on a new connection, whose ids begin anew."""
+        self._conn, self._id = name, 0
+        id = self.ask("initialize", {"protocolVersion": 2, "info": INFO, "capabilities": {}})
+        self.answer(id, {"protocolVersion": 2, "info": INFO, "capabilities": {"session": {}}})
+
+    def add(self, direction: Direction, message: Any) -> None:
+        self._add(direction, envelope_of({"jsonrpc": "2.0", **message} if isinstance(message, dict) else message))
+
+    def raw(self, direction: Direction, line: bytes) -> None:
+        self._add(direction, read_envelope(line))
+
+    def _add(self, direction: Direction, envelope: Envelope) -> None:
         at = len(self.history.events)
-        envelope = envelope_of({"jsonrpc": "2.0", **message} if isinstance(message, dict) else message)
-        self.history.events.append(Event(at, at / 100, conn, direction, envelope))
+        self.history.events.append(Event(at, at / 100, self._conn, direction, envelope))
 
     def ask(self, method: str, params: Any, id: Any = None) -> Any:
         self._id += 1
@@ -48,8 +59,8 @@ class Traffic:
         params = {"sessionId": session, "update": {"sessionUpdate": kind, **body}}
         self.add("agent", {"method": "session/update", "params": params})
 
-    def state(self, state: str, **body: Any) -> None:
-        self.update("state_update", state=state, **body)
+    def state(self, state: str, session: str = "s", **body: Any) -> None:
+        self.update("state_update", session, state=state, **body)
 
     def prompt(self, text: str) -> Any:
         return self.ask("session/prompt", {"sessionId": "s", "prompt": [{"type": "text", "text": text}]})
@@ -262,6 +273,78 @@ def closes(traffic: Traffic, count: int) -> None:
         traffic.answer(id, {})
 
 
+def turn(traffic: Traffic, session: str, number: int) -> None:
+    content = [{"type": "text", "text": f"Question {number}"}]
+    id = traffic.ask("session/prompt", {"sessionId": session, "prompt": content})
+    traffic.answer(id, {"messageId": f"u{number}"})
+    traffic.update("user_message", session, messageId=f"u{number}", content=content)
+    traffic.state("running", session)
+    traffic.update("agent_message", session, messageId=f"a{number}", content=[{"type": "text", "text": "Yes."}])
+    traffic.state("idle", session, stopReason="end_turn")
+
+
+@trap
+def sessions_of_one_turn(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.answer(traffic.ask("session/new", {"cwd": "/w"}), {"sessionId": f"s{number}"})
+        turn(traffic, f"s{number}", number)
+        traffic.answer(traffic.ask("session/close", {"sessionId": f"s{number}"}), {})
+
+
+@trap
+def sessions_that_wait_together(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.answer(traffic.ask("session/new", {"cwd": "/w"}), {"sessionId": f"s{number}"})
+    ids = [
+        traffic.ask("session/prompt", {"sessionId": f"s{number}", "prompt": [{"type": "text", "text": "Again"}]})
+        for number in range(count)
+    ]
+    for number, id in enumerate(ids):
+        traffic.answer(id, {"messageId": f"u{number}"})
+
+
+@trap
+def sessions_nobody_made(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.state("running", f"z{number}")
+
+
+@trap
+def connections(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.connect(f"c{number}")
+        traffic.answer(traffic.ask("session/new", {"cwd": "/w"}), {"sessionId": f"s{number}"})
+        traffic.ask("session/prompt", {"sessionId": f"s{number}", "prompt": [{"type": "text", "text": "Hello"}]})
+        traffic.answer("stray", {})
+
+
+@trap
+def connections_on_one_session(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.connect(f"c{number}")
+        traffic.answer(traffic.ask("session/resume", {"sessionId": "s", "cwd": "/w"}), {})
+        turn(traffic, "s", number)
+
+
+@trap
+def lines_that_are_no_messages(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.raw("client", b'{"id": %d, "method"' % number)
+        traffic.add("agent", {"id": f"x{number}", "error": {"code": -32700, "message": "no"}})
+        traffic.raw("agent", b"user_message")
+        traffic.answer(traffic.prompt(f"Question {number}"), {"messageId": f"u{number}"})
+
+
+@trap
+def works_that_nobody_stopped(traffic: Traffic, count: int) -> None:
+    traffic.prompt("Hello")
+    for number in range(count):
+        traffic.state("running")
+        traffic.permission(number)
+        traffic.add("client", {"id": number, "result": YES})
+        traffic.state("idle", stopReason="cancelled")
+
+
 def cost(story: Story, count: int) -> tuple[float, list[tuple[float, str]]]:
     """Microseconds an event, and what each rule takes of it."""
     traffic = Traffic()
@@ -272,6 +355,8 @@ def cost(story: Story, count: int) -> tuple[float, list[tuple[float, str]]]:
     for direction, message in (("client", LIST), ("agent", LISTED)):
         at = len(events)
         events.append(Event(at, last, "ada", direction, envelope_of(message)))  # type: ignore[arg-type]
+    gc.collect()
+    gc.disable()  # as check does
     began = time.process_time()
     conversation = read(traffic.history)
     each = [(time.process_time() - began, "(reading)")]
@@ -281,6 +366,7 @@ def cost(story: Story, count: int) -> tuple[float, list[tuple[float, str]]]:
         if outcome.broken:
             raise SystemExit(f"{rule.id} broke:\n{outcome.broken}")
         each.append((time.process_time() - began, rule.id))
+    gc.enable()
     us = [(1e6 * seconds / len(events), name) for seconds, name in each]
     return sum(seconds for seconds, _ in us), sorted(us, reverse=True)
 
