@@ -298,7 +298,7 @@ def test_a_scenario_of_each_area_comes_about_on_the_reference_agent() -> None:
         "clients/clashing-ids",
         "commands/replayed",
         "failures/before-the-response",
-        "lost/response",
+        "lost/resume-response",
         "order/requires-action",
         "prompt/held",
         "replay/over-kept-messages",
@@ -319,3 +319,13 @@ def test_every_must_rule_is_exercised_on_the_reference_agent_and_none_fails() ->
     assert not_brought_about == {}
     must = [rule for rule in outcome.report.rules if rule.level == "must"]
     assert [rule.id for rule in must if rule.status not in ("pass", "warn", "not-applicable")] == []
+
+
+def test_a_prompt_whose_response_was_lost_is_told_as_ambiguous() -> None:
+    lost = ("lost/response-plain", "clients/lost-response")
+    report = ran(load_profile("reference"), *lost, "prompt/identical").report
+    assert {scenario.id: scenario.reason.partition(":")[0] for scenario in report.scenarios} == {
+        **dict.fromkeys(lost, "ambiguous"),
+        "prompt/identical": "",
+    }
+    assert report.verdict == "conformant"

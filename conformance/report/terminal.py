@@ -61,6 +61,9 @@ def summary(report: Report, width: int) -> Iterator[Line]:
             counts = report.counts(level, party)
             if counts.total and (level, party) != ("must", report.party):
                 yield (Span("  " + exercised_words(counts, level) + whose),)
+    if (demands := report.demands).total:
+        told = f"  {demands.exercised} of {demands.total} demands of the fuzzer exercised, {demands.failed} failed"
+        yield (Span(told, "fail" if demands.failed else ""),)
     yield from paragraph(
         f"{target_words(report)}; {len(report.scenarios)} {_runs(report)}, {report.seconds:.1f} s", width, 2
     )
@@ -82,6 +85,8 @@ def summary(report: Report, width: int) -> Iterator[Line]:
 
 def _meant(scenario: ScenarioResult, report: Report, width: int) -> Iterator[Line]:
     """Whether a scenario exercised the rules that it names: its author wants to know."""
+    if scenario.status == "completed" and scenario.reason:
+        yield from paragraph(f"{scenario.id}: {' '.join(scenario.reason.split())}", width, 2)
     if not scenario.exercises or scenario.status != "completed":
         return
     reached = {rule.id for rule in report.rules if scenario.id in rule.scenarios}

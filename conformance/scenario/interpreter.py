@@ -7,7 +7,7 @@ patience for an agent that hangs, a limit for the scenario.
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from conformance.history import Event, Recorder, controls
@@ -27,6 +27,10 @@ from conformance.scenario.verbs.windows import barrier, quiet_window
 _MOST_PATIENCE: Final = 4  # times the patience, for an agent that goes on and on
 _LEAST_FAREWELL: Final = 3.0  # seconds for what is owed after the last step, however little of the limit is left
 _LAST_SHARE: Final = 0.5  # of the quiet window, at the end of scenarios that do not ask for silence themselves
+_AMBIGUOUS: Final = (
+    "ambiguous: the connection ended before the answer to {} was read; whether it became a message, and which one, "
+    "cannot be known and is not guessed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,8 @@ async def play(
             async with asyncio.timeout(max(_LEAST_FAREWELL, deadline - asyncio.get_running_loop().time())):
                 await wind_up(stage, is_whole=played.status == "completed")
     finally:
+        if played.status == "completed" and not played.reason and stage.ambiguous:
+            played = replace(played, reason=_AMBIGUOUS.format(", ".join(sent.alias for sent in stage.ambiguous)))
         if is_done is not None and not played.unanswered:  # whether to begin another is not known before it is told
             is_done.set()
         await _end(stage)

@@ -35,6 +35,7 @@ def setting_of(profile: Profile, *, workdir: Path, seed: int, patience: float | 
         survives_restart=profile.sessions.survives_restart,
         is_process=is_process,
         can_restart=profile.agent.command is not None,
+        install=profile.agent.install,
     )
 
 

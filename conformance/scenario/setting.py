@@ -27,6 +27,7 @@ class Setting:
     survives_restart: bool = False
     is_process: bool = True
     can_restart: bool = True
+    install: str | None = None  # the command that installs the agent
 
     def facts(self) -> dict[str, Any]:
         """What the `profile` event at the head of a history says of it."""

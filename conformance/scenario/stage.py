@@ -93,6 +93,13 @@ class Stage:
     def unanswered(self, conn: str) -> list[Sent]:
         return [sent for (name, *_), sent in self._open.items() if name == conn]
 
+    @property
+    def ambiguous(self) -> list[Sent]:
+        """Prompts whose responses were lost with the connection: what became of them nobody can know."""
+        living = {actor.conn for actor in self.actors.values() if actor.is_open and not actor.is_deaf}
+        living -= {actor.conn for actor in self.actors.values() if actor.client.connection.ended.is_set()}
+        return [sent for sent in self._open.values() if sent.method == "session/prompt" and sent.conn not in living]
+
     def state(self, conn: str, session: str, at: float = float("inf")) -> str | None:
         """The last state that the connection was told of by that position; None where it was told none."""
         seqs, states = self._states.get((conn, session), ([], []))

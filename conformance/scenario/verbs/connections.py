@@ -100,7 +100,9 @@ async def initialized(stage: Stage, actor: Actor, wanted: Given) -> None:
 async def _unanswered(stage: Stage, actor: Actor) -> Broken:
     if await stage.has_ended(actor):
         how = stage.exit_of(actor) or "ended the connection"
-        why = f"the agent {how} before it answered `initialize`; run the command by hand to see why"
+        install = stage.setting.install
+        hint = f"where something is missing: {install}" if install else "run the command by hand to see why"
+        why = f"the agent {how} before it answered `initialize`; {hint}"
     else:
         where = "stdin and stdout" if stage.setting.is_process else "WebSocket"
         why = (
