@@ -30,15 +30,16 @@ from tests.preloaded import preloaded
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    variant: Variant
+    variant: Variant | None
     failed: dict[str, str]  # rule -> the first finding's scenario and message
     verdict: str
     seconds: float
     problems: tuple[str, ...] = field(default=())
+    statuses: dict[str, str] = field(default_factory=dict)  # of every rule; a warning counts as a pass
 
     @property
     def owed(self) -> set[str]:
-        return {self.variant.breaks} if self.variant.breaks else set()
+        return {self.variant.breaks} if self.variant and self.variant.breaks else set()
 
     @property
     def missed(self) -> set[str]:
@@ -48,13 +49,13 @@ class Seen:
     def false(self) -> set[str]:
         """Must rules that failed and are not owed."""
         must = {rule for rule in self.failed if RULES[rule].level == "must"}
-        return must - self.owed - set(self.variant.also)
+        return must - self.owed - set(self.variant.also if self.variant else ())
 
     @property
     def agrees(self) -> bool:
         if self.missed or self.false:
             return False
-        return bool(self.variant.breaks) or self.verdict == "conformant"
+        return bool(self.owed) or self.verdict == "conformant"
 
 
 def profile_of(variant: Variant | None, *, plain: bool = False, starter: Sequence[str] = ()) -> Profile:
@@ -74,7 +75,7 @@ def profile_of(variant: Variant | None, *, plain: bool = False, starter: Sequenc
 
 
 def examine(
-    variant: Variant,
+    variant: Variant | None,
     rules: Sequence[str] = (),
     jobs: int = 1,
     report: Path | None = None,
@@ -82,12 +83,12 @@ def examine(
     plain: bool = False,
     starter: Sequence[str] = (),
 ) -> Seen:
-    """Runs the suite (only what exercises `rules`, where there are any) on one agent."""
+    """Runs the suite (only what exercises `rules`, where there are any) on one agent; None is the reference agent."""
     began = time.monotonic()
     ran = asyncio.run(
         run(
             profile_of(variant, plain=plain, starter=starter),
-            Target("agent", f"{variant.option} {variant.slug}"),
+            Target("agent", f"{variant.option} {variant.slug}" if variant else "reference"),
             Options(rules=tuple(rules), jobs=jobs, report=report),
             lambda _: None,
         )
@@ -98,7 +99,8 @@ def examine(
         if result.status == "fail"
     }
     broken = tuple(f"{s.id}: {s.reason}" for s in ran.report.scenarios if s.status == "broken")
-    return Seen(variant, failed, ran.report.verdict, time.monotonic() - began, broken)
+    statuses = {result.id: result.status.replace("warn", "pass") for result in ran.report.rules}
+    return Seen(variant, failed, ran.report.verdict, time.monotonic() - began, broken, statuses)
 
 
 def examine_all(
@@ -117,7 +119,7 @@ def examine_all(
                 examined,
                 v,
                 [v.breaks] if own_rule_only and v.breaks else [],
-                report / v.slug if report else None,
+                report=report / v.slug if report else None,
                 plain=plain,
                 starter=starter,
             )
@@ -128,16 +130,23 @@ def examine_all(
 
 
 def examined(
-    variant: Variant, rules: Sequence[str], report: Path | None, *, plain: bool, starter: Sequence[str]
+    variant: Variant | None,
+    rules: Sequence[str] = (),
+    jobs: int = 1,
+    report: Path | None = None,
+    *,
+    plain: bool = False,
+    starter: Sequence[str] = (),
 ) -> Seen:
     """`examine` for a process of its own: what breaks it is told, not raised."""
     try:
-        return examine(variant, rules, 1, report, plain=plain, starter=starter)
+        return examine(variant, rules, jobs, report, plain=plain, starter=starter)
     except Exception as error:
         return Seen(variant, {}, "broken", 0.0, (f"{type(error).__name__}: {error}",))
 
 
 def _print(seen: Seen) -> None:
+    assert seen.variant
     others = sorted(set(seen.failed) - seen.owed)
     mark = "ok   " if seen.agrees else "WRONG"
     about = seen.variant.breaks or "(odd, and right)"
@@ -173,6 +182,7 @@ def main() -> int:
                 if not seen.agrees:
                     wrong.append(seen)
     for seen in wrong:
+        assert seen.variant
         print(f"\n{seen.variant.slug} ({seen.variant.breaks or 'odd'}): {seen.verdict}")
         for rule in sorted(seen.missed):
             print(f"  missed  {rule}")
