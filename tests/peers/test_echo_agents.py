@@ -11,15 +11,16 @@ from tests.peers.running import check_known, need_package, need_python_sdk, run
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 
 TYPESCRIPT = {
-    "wire.response-id": "JSON.parse reads the id 9007199254740993 as ...992, and that is what is answered",
-    "wire.one-response": "so the request 9007199254740993 is never answered",
-    "cancel.only-when-cancelled": "a prompt is given to its handler before the session/cancel that came before it: "
+    "cancel.idle-session-is-quiet": "a prompt is given to its handler before the session/cancel that came before it: "
     "each handler that does not match costs a turn of the event loop, and messages do not wait for each other",
 }
 PYTHON = {
     "init.version": "other versions than 2 are refused with -32602",
     "replay.bad-cursor-rejected": "a malformed replayFrom is dropped, one without a type is taken for the start",
     "session.unsupported-mcp-rejected": "an MCP server without a command is dropped, and the session created",
+    "wire.invalid-params": "the same, and a text block without text is never answered: a ValueError within the SDK",
+    "wire.parse-error": "a line that is no JSON is passed over in silence",
+    "wire.array-is-answered": "an array is passed over in silence",
 }
 
 

@@ -13,14 +13,10 @@ pytestmark = [pytest.mark.peers, pytest.mark.slow]
 
 CODEX = {
     "wire.open-enum-values": "the config option category 'collaboration_mode' has no leading underscore",
-    "wire.response-id": "JSON.parse reads the id 9007199254740993 as ...992, and that is what is answered",
-    "wire.one-response": "so the request 9007199254740993 is never answered",
     "cancel.request-before-insertion": "-32800 for a prompt whose message is reported a moment later (a race)",
     "prompt.no-error-after-insertion": "a resume hides the echo it waits for: -32603, and the replay tells the prompt",
 }
 CLAUDE = {
-    "wire.response-id": "JSON.parse reads the id 9007199254740993 as ...992, and that is what is answered",
-    "wire.one-response": "so the request 9007199254740993 is never answered",
     "replay.no-doubled-content": "two replays at once share one reset: the chunks of both are appended",
 }
 
