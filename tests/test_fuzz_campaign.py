@@ -17,6 +17,7 @@ from conformance.fuzz.findings import Failure, load
 from conformance.fuzz.investigating import Investigation
 from conformance.fuzz.live import CLIENT, Live
 from conformance.fuzz.playing import Ran, on_fresh, on_live
+from conformance.fuzz.reporting import status_line
 from conformance.fuzz.situations import triples
 from conformance.fuzz.verdicts import Signature, decided, findings, rules
 from conformance.fuzz.world import world_of
@@ -25,6 +26,7 @@ from conformance.history import read_transcript
 from conformance.peers import Connection
 from conformance.profile import AgentSection, Profile, load_profile
 from conformance.resources import folder
+from conformance.rules import RULES
 from conformance.scenario.lives import Lives
 from conformance.scenario.loader import load as load_scenario
 
@@ -180,6 +182,8 @@ def test_a_campaign_keeps_what_it_found_and_goes_on(tmp_path: Path) -> None:
     told = json.loads((report / "report.json").read_text())
     (failed,) = [rule for rule in told["rules"] if rule["status"] == "fail"]
     assert failed["id"] == "fuzz.no-crash"
+    must = [rule for rule in RULES.values() if (rule.level, rule.party) == ("must", "agent")]
+    assert told["counts"]["must"]["total"] == len(must)  # what the fuzzer demands is no rule of the protocol
     assert failed["findings"][0]["events"]
     assert failed["findings"][0]["rerun"].endswith(f"--scenario {report / 'fuzz-001.yaml'} --seed 3")
     scenario = load_scenario(report / "fuzz-001.yaml")
@@ -219,6 +223,62 @@ def test_a_campaign_that_is_stopped_ends_in_order(tmp_path: Path) -> None:
     assert not is_whole
     assert (tmp_path / "corpus.ndjson").is_file()
     assert sum(campaign.progress.sequences.values()) >= 3
+
+
+def test_only_what_is_looked_into_now_is_being_looked_at() -> None:
+    campaign = Campaign(reference(), Options(), lambda campaign: None)
+    campaign.progress.investigated.add(CRASH)
+    assert "being looked at" not in status_line(campaign)
+    campaign.progress.looking = 2
+    assert status_line(campaign).endswith("2 being looked at")
+
+
+TIRES = """
+import asyncio, os, sys
+sys.path.insert(0, sys.argv[1])
+from reference_agent.agent import ReferenceAgent
+from reference_agent.model import model_from
+from reference_agent.store import Store
+from reference_agent.transports import serve_stdio
+
+class Tires(ReferenceAgent):
+    made = 0
+
+    def on_new(self, connection, request_id, params):
+        self.made += 1
+        if self.made == 6:
+            self.notify(connection, "session/tired", {})
+        return super().on_new(connection, request_id, params)
+
+asyncio.run(serve_stdio(Tires(Store(":memory:"), model_from(dict(os.environ)))))
+"""
+
+
+def test_what_no_fresh_process_shows_is_told_and_kept(tmp_path: Path) -> None:
+    """An agent that goes wrong once it has served a while: no sequence alone shows it."""
+    program = tmp_path / "tires.py"
+    program.write_text(TIRES, encoding="utf-8")
+    command = (sys.executable, str(program), str(folder("fixtures") / "agents"))
+    profile = Profile(agent=AgentSection(command=command))
+    options = Options(budget=60, seed=1, jobs=1, layers=("envelope",), patience=PATIENCE, folder=tmp_path)
+
+    def told(campaign: Campaign) -> None:
+        if campaign.progress.unconfirmed:
+            asyncio.get_running_loop().call_soon(running[0].cancel)
+
+    running: list[asyncio.Task[bool]] = []
+
+    async def tried() -> Campaign:
+        campaign = Campaign(profile, options, told)
+        running.append(asyncio.create_task(campaign.run()))
+        await running[0]
+        return campaign
+
+    campaign = asyncio.run(tried())
+    assert campaign.progress.failures == []
+    ((signature, _),) = campaign.progress.unconfirmed.items()
+    (path,) = (tmp_path / "transcripts").glob("unproven-*.ndjson")
+    assert str(signature) in violations(Ran(read_transcript(path)))
 
 
 @pytest.mark.parametrize("is_gone", [True, False], ids=["before it is written to", "once it is"])

@@ -59,6 +59,7 @@ async def on_live(
             stage.is_exhausted = True
         marks.append(Mark(stage.now, "", "end"))
         await wind_up(stage, is_whole=True, quiet=quiet_window is not None)
+        await stage.has_ended(stage.actors[CLIENT])  # how it ended belongs to the history
     finally:
         others = [a for a in stage.actors.values() if a.name != CLIENT or a.lives > 1]
         await asyncio.shield(asyncio.gather(*(a.client.close() for a in others), return_exceptions=True))

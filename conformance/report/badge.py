@@ -25,7 +25,8 @@ def message(report: Report) -> str:
     counts = report.counts("must")
     if report.verdict == "incomplete":
         return f"incomplete, {counts.text} must"
-    return f"{counts.text} must" + (f", {counts.failed} failed" if counts.failed else "")
+    failed = counts.failed + report.demands.failed
+    return f"{counts.text} must" + (f", {failed} failed" if failed else "")
 
 
 def colour(report: Report) -> str:

@@ -16,6 +16,8 @@ Verdict = Literal["conformant", "nonconformant", "incomplete"]
 ScenarioStatus = Literal["completed", "not-applicable", "broken"]
 
 STATUSES: Final[tuple[Status, ...]] = ("fail", "broken", "warn", "pass", "not-exercised", "not-applicable")
+DEMANDS: Final = "fuzz."
+"""How the ids of what the fuzzer demands begin: they are no rules of the protocol."""
 EXERCISED: Final[frozenset[Status]] = frozenset(("fail", "warn", "pass"))
 
 
@@ -154,8 +156,14 @@ class Report:
     baseline: BaselineResult | None = None
 
     def counts(self, level: str, party: str | None = None) -> Counts:
-        """Of the rules of `level`, of the deciding party unless another is named."""
-        return count(rule for rule in self.rules if rule.level == level and rule.party == (party or self.party))
+        """Of the protocol's rules of `level`, of the deciding party unless another is named."""
+        whose = party or self.party
+        return count(r for r in self.rules if r.level == level and r.party == whose and not r.id.startswith(DEMANDS))
+
+    @property
+    def demands(self) -> Counts:
+        """Of what the fuzzer asks of every agent beside the protocol's rules; it decides as a must rule does."""
+        return count(rule for rule in self.rules if rule.id.startswith(DEMANDS))
 
     @property
     def parties(self) -> tuple[str, ...]:

@@ -38,7 +38,10 @@ def view(report: Report, *, width: int, verbose: bool = False, folder: Path | No
 def verdict_line(report: Report) -> Line:
     """The verdict with how much was exercised, on one line."""
     style = {"conformant": "pass", "nonconformant": "fail", "incomplete": "warn"}[report.verdict]
-    return (Span(report.verdict, style), Span(f"  {exercised_words(report.counts('must'), 'must')}"))
+    words = exercised_words(report.counts("must"), "must")
+    if failed := report.demands.failed:
+        words += f"; {failed} of {report.demands.total} demands of the fuzzer failed"
+    return (Span(report.verdict, style), Span(f"  {words}"))
 
 
 def exercised_words(counts: Counts, level: str) -> str:
@@ -61,9 +64,6 @@ def summary(report: Report, width: int) -> Iterator[Line]:
             counts = report.counts(level, party)
             if counts.total and (level, party) != ("must", report.party):
                 yield (Span("  " + exercised_words(counts, level) + whose),)
-    if (demands := report.demands).total:
-        told = f"  {demands.exercised} of {demands.total} demands of the fuzzer exercised, {demands.failed} failed"
-        yield (Span(told, "fail" if demands.failed else ""),)
     yield from paragraph(
         f"{target_words(report)}; {len(report.scenarios)} {_runs(report)}, {report.seconds:.1f} s", width, 2
     )
