@@ -262,10 +262,13 @@ def test_the_author_of_a_scenario_is_told_whether_it_exercised_what_it_names() -
         builder = ReportBuilder(STARTED, RULES)
         judged = judgement(prompt__distinct_message_ids=PASS, state__paired=SILENT)
         builder.add(completed("mine"), judged, exercises=named)
-        return [line.strip() for line in shown(builder.finish(1.0).report) if line.startswith("  mine ")]
+        lines = shown(builder.finish(1.0).report)
+        return [line.strip() for line in lines if line.startswith(("  mine ", "    state.paired"))]
 
     both = ("prompt.distinct-message-ids", "state.paired")
     assert told(both[:1]) == ["mine exercised the rule that it names"]
-    assert told(both) == ["mine exercised 1 of the 2 rules that it names, not state.paired"]
-    assert told(both[1:]) == ["mine did not exercise the rule that it names: state.paired"]
+    missed = next(rule.exercised for rule in RULES if rule.id == "state.paired")
+    why = f"state.paired: the run did not bring about: {missed}"
+    assert told(both) == ["mine exercised 1 of the 2 rules that it names, but not", why]
+    assert told(both[1:]) == ["mine did not exercise the rule that it names:", why]
     assert told(()) == []

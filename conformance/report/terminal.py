@@ -89,19 +89,21 @@ def _meant(scenario: ScenarioResult, report: Report, width: int) -> Iterator[Lin
         yield from paragraph(f"{scenario.id}: {' '.join(scenario.reason.split())}", width, 2)
     if not scenario.exercises or scenario.status != "completed":
         return
-    reached = {rule.id for rule in report.rules if scenario.id in rule.scenarios}
-    missed = [id for id in scenario.exercises if id not in reached]
-    named = f"{len(scenario.exercises)} rules" if len(scenario.exercises) > 1 else "rule"
+    rules = {rule.id: rule for rule in report.rules}
+    missed = [rules[id] for id in scenario.exercises if id in rules and scenario.id not in rules[id].scenarios]
+    count, named = (
+        len(scenario.exercises),
+        f"{len(scenario.exercises)} rules" if len(scenario.exercises) > 1 else "rule",
+    )
     if not missed:
         yield from paragraph(f"{scenario.id} exercised the {named} that it names", width, 2)
-    elif len(missed) == len(scenario.exercises):
-        yield from paragraph(
-            f"{scenario.id} did not exercise the {named} that it names: {', '.join(missed)}", width, 2, "warn"
-        )
-    else:
-        count = len(scenario.exercises) - len(missed)
-        told = f"{scenario.id} exercised {count} of the {named} that it names, not {', '.join(missed)}"
-        yield from paragraph(told, width, 2, "warn")
+        return
+    told = f"did not exercise the {named} that it names:"
+    if count > len(missed):
+        told = f"exercised {count - len(missed)} of the {named} that it names, but not"
+    yield from paragraph(f"{scenario.id} {told}", width, 2, "warn")
+    for rule in missed:
+        yield from paragraph(f"{rule.id}: {rule.reason or 'not here'}", width, 4, "warn")
 
 
 def _baseline(report: Report, width: int) -> Iterator[Line]:
