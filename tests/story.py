@@ -15,7 +15,7 @@ from typing import Any
 
 from conformance.history import Recorder, read_transcript
 from conformance.history.events import Event
-from conformance.rules import RULES, Kind, Outcome, judge
+from conformance.rules import RULES, Finding, Kind, Outcome, judge
 from conformance.wire import envelope_of, read_envelope
 
 
@@ -147,7 +147,7 @@ class Story:
         outcome = judge(self.recorder.history, [RULES[rule]])[rule]
         assert outcome.broken is None, outcome.broken
         for finding in outcome.findings:
-            assert finding.because, f"{rule} names no event that proves it: {finding.message}"
+            proves(finding)
         return outcome
 
     def fails(self, rule: str) -> list[str]:
@@ -171,3 +171,15 @@ class Story:
 def recorded(path: Path) -> Any:
     """The history in a transcript."""
     return read_transcript(path)
+
+
+def proves(finding: Finding) -> None:
+    """A finding says in words what happened, and names the events that show it, in order, each with its part."""
+    assert isinstance(finding.message, str)
+    assert finding.because, f"names no event that proves it: {finding.message}"
+    for event, part in finding.because:
+        assert isinstance(event, Event), finding.message
+        assert isinstance(part, str), finding.message
+        assert part, finding.message
+    named = [event.seq for event, _ in finding.because]
+    assert named == sorted(set(named)), f"events out of order or named twice: {finding.message}"

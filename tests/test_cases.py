@@ -10,6 +10,7 @@ import yaml
 
 from conformance.history import History, read_transcript
 from conformance.rules import RULES, Kind, judge
+from tests.story import proves
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "transcripts"
 EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "expected.yaml").read_text(encoding="utf-8"))
@@ -23,10 +24,7 @@ def found(history: History, kind: Kind = Kind.VIOLATION) -> set[str]:
     for rule, outcome in judgement.items():
         assert outcome.broken is None, f"{rule}: {outcome.broken}"
         for finding in outcome.findings:
-            assert finding.because, f"{rule}: {finding.message}"
-            assert [event.seq for event, _ in finding.because] == sorted(event.seq for event, _ in finding.because), (
-                rule
-            )
+            proves(finding)
     return {rule for rule, outcome in judgement.items() if any(f.kind is kind for f in outcome.findings)}
 
 
