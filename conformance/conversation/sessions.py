@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -324,6 +324,12 @@ class Session:
         return {
             p.tool_call_id for p in permissions if p.tool_call_id is not None and (p.is_approved or p.answer is None)
         }
+
+    @cached_property
+    def approvals(self) -> Counter[str]:
+        """How many permission requests for each tool call, on any connection, were approved."""
+        permissions = (permission for view in self.views for permission in view.permissions)
+        return Counter(p.tool_call_id for p in permissions if p.tool_call_id is not None and p.is_approved)
 
     @cached_property
     def stop_reasons(self) -> dict[str, dict[View, int]]:

@@ -47,13 +47,7 @@ def permissions_not_approved(permission: Permission) -> Verdict:
     if approval is not None:
         yield EXERCISED
     call = view.tool_calls.get(permission.tool_call_id or "")
-    siblings = [
-        p
-        for v in view.session.views
-        for p in v.permissions
-        if p.tool_call_id == permission.tool_call_id and p is not permission
-    ]
-    if call is None or work is None or any(other.is_approved for other in siblings):
+    if call is None or work is None or view.session.approvals[call.id] > permission.is_approved:
         return
     if approval is not None and sender is not view.connection and approval.seq < work.ended_at:
         return  # the order of two connections' lines is not the agent's
