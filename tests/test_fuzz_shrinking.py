@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from conformance.fuzz.findings import Failure
+from conformance.fuzz.investigating import last_shown
 from conformance.fuzz.shrinking import Shrinking
+from conformance.fuzz.verdicts import Signature
 from conformance.fuzz.writing import Steps, scenario_of
 
 LONG: Steps = [
@@ -87,6 +93,57 @@ def test_it_gives_up_when_time_is_up() -> None:
     smallest, shrinking = shrunk(lambda steps: True, seconds=0)
     assert smallest == LONG
     assert shrinking.gave_up
+
+
+def test_nothing_is_tried_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    tried: list[float] = []
+
+    def shows(steps: Steps) -> bool:
+        nonlocal now
+        tried.append(now)
+        now += 7
+        return "cancel" in verbs(steps)
+
+    smallest, shrinking = shrunk(shows, seconds=60)
+    assert shrinking.gave_up
+    assert tried
+    assert max(tried) <= 1_060
+    assert "cancel" in verbs(smallest)
+    assert len(smallest) < len(LONG)
+
+
+def test_what_ran_out_of_time_says_so() -> None:
+    failure = Failure(1, Signature("fuzz.no-crash", "it ends"), "it ends", LONG)
+    assert "Shrinking ran out of time" in dataclasses.replace(failure, gave_up=True).text()
+    assert "Shrinking" not in failure.text()
+
+
+def test_a_delay_takes_the_place_of_a_demand() -> None:
+    demand = {"require": {"request": "session/request_permission", "in": "s1", "patience": 0.02}}
+    steps: Steps = [*LONG[:3], demand, {"close": {"by": "ada", "in": "s1"}}]
+
+    def shows(steps: Steps) -> bool:
+        last = steps[-1].get("close")
+        return last is not None and ("require" in steps[-2] or last.get("after", 0) >= 25)
+
+    smallest, _ = shrunk(shows, steps)
+    assert verbs(smallest) == ["connect", "new-session", "close"]
+    assert smallest[-1] == {"close": {"by": "ada", "in": "s1", "after": 25}}
+
+
+def test_what_a_fresh_process_shows_last_is_found_by_halves() -> None:
+    trail: list[Steps] = [[{"connect": str(number)}] for number in range(20)]
+    for last in range(21):
+        asked: list[int] = []
+
+        async def shows(steps: Steps, last: int = last, asked: list[int] = asked) -> bool:
+            asked.append(int(steps[0]["connect"]))
+            return asked[-1] < last
+
+        assert asyncio.run(last_shown(shows, trail, is_race=False)) == last
+        assert len(set(asked)) <= 6
 
 
 def test_nothing_smaller_leaves_it_as_it_is() -> None:

@@ -122,8 +122,9 @@ class Investigation:
             is_race = is_race or not all(seen)
             if any(seen):
                 times = 2 if is_race else 3 if is_quick else 1
-                found = await _smaller(bench.shows, steps, self.seconds, is_race=is_race, times=times)
-                shown = await _last_shown(on_fresh, found.trail, is_race=is_race)
+                left = deadline - time.monotonic()
+                found = await _smaller(bench.shows, steps, left, is_race=is_race, times=times)
+                shown = await last_shown(on_fresh, found.trail, is_race=is_race)
                 trail = found.trail[:shown]
                 if shown == len(found.trail):
                     return found
@@ -155,7 +156,7 @@ async def _shows_each_time(shows: Shows, steps: Steps, times: int, tries: int) -
     return True
 
 
-async def _last_shown(shows: Shows, trail: list[Steps], *, is_race: bool) -> int:
+async def last_shown(shows: Shows, trail: list[Steps], *, is_race: bool) -> int:
     """How far along the trail it is shown still: to the end most of the time, else as halving tells."""
     low, high = 0, len(trail)
     place = high
