@@ -40,6 +40,44 @@ class TestCloseCancelsFirst:
         story, close = self.closing()
         assert story.idle("end_turn").reply(close).silent(self.rule)
 
+    def closed_in_a_row(
+        self, lengths: list[float], closes: list[float], alone: float = 1.5, last: str = "end_turn"
+    ) -> Story:
+        """Sessions whose work lasts so long and is closed after so long, and one that is left alone."""
+        story = Story().initialize()
+        for number, (length, closing) in enumerate([*zip(lengths, closes, strict=True), (alone, None)]):
+            name = f"s{number}"
+            story.reply(story.request("session/new", {"cwd": "/w", "mcpServers": []}), sessionId=name)
+            id = story.prompt("Count", nonce=f"acp-{number}", session=name)
+            story.reply(id, messageId=f"u{number}").user(f"u{number}", f"Count acp-{number}", session=name)
+            story.running(session=name)
+            began = story.now
+            if closing is not None:
+                story.now = began + closing
+                close = story.request("session/close", {"sessionId": name})
+            story.now = began + length - 0.01
+            story.idle(last if number == len(lengths) - 1 else "end_turn", session=name)
+            if closing is not None:
+                story.reply(close)
+        return story
+
+    def test_each_close_ends_the_work_and_none_is_told(self) -> None:
+        story = self.closed_in_a_row([0.06, 0.12, 0.27], [0.02, 0.08, 0.2])
+        assert story.fails(self.rule) == ["each session/close ended the work, and none was told as 'cancelled'"]
+        assert [side for _, side in because(story, self.rule)] == ["client", "agent"] * 3 + ["agent", "agent"]
+
+    @pytest.mark.parametrize(
+        ("lengths", "alone", "last"),
+        [
+            ([0.3, 0.31, 0.3], 1.5, "end_turn"),  # it does not hear the close before it is done
+            ([0.06, 0.12, 0.27], 0.25, "end_turn"),  # it takes no longer when it is left alone
+            ([0.06, 0.4, 0.25], 1.5, "end_turn"),  # now and then
+            ([0.06, 0.12, 0.27], 1.5, "cancelled"),  # it tells one that came in time
+        ],
+    )
+    def test_work_that_may_have_ended_by_itself_each_time(self, lengths: list[float], alone: float, last: str) -> None:
+        assert self.closed_in_a_row(lengths, [0.02, 0.08, 0.2], alone, last).fails(self.rule) == []
+
     @pytest.mark.parametrize("reason", ["error", None])
     def test_an_odd_end_is_suspicious(self, reason: str | None) -> None:
         story, close = self.closing()

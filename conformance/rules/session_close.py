@@ -2,10 +2,11 @@
 
 from bisect import bisect_right
 
-from conformance.conversation import Conversation, Request, State, Submission, View
+from conformance.conversation import Connection, Conversation, Request, State, Submission, View
 from conformance.history import Event
 from conformance.protocol.errors import ErrorCode, error_name
 from conformance.rules.cancel import cut_short
+from conformance.rules.cancel_pattern import closed_each_time
 from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 from conformance.rules.session import NAMES_NO_OWN, closed_before, sessions_there
@@ -32,10 +33,18 @@ def closes_of(view: View) -> list[Request]:
     source="schema CloseSessionRequest",
     exercised="session/close while running with the model held, or while running at all",
     proof="no idle before the close response though the session was running; or an idle of another reason though the "
-    "model was held, a permission was pending or a tool call ended as cancelled",
+    "model was held, a permission was pending, a tool call ended as cancelled, or each of three closes or more ended "
+    "the work, sooner than work that is left alone",
     never="work that ended by itself while the close was on its way; closing an idle session",
 )
-def close_cancels_first(view: View) -> Verdict:
+def close_cancels_first(connection: Connection) -> Verdict:
+    for view in connection.views.values():
+        yield from _closed_at_work(view)
+    if each := closed_each_time(connection):
+        yield violation("each session/close ended the work, and none was told as 'cancelled'", *each)
+
+
+def _closed_at_work(view: View) -> Verdict:
     for close in closes_of(view):
         work = view.work_at(close.seq)
         if work is None or close.response is None:
