@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from conformance.conversation.facts import Request
 from conformance.conversation.shapes import Shape, shapes
-from conformance.conversation.span import after
+from conformance.conversation.span import after, first_after
 from conformance.conversation.traffic import Traffic
 from conformance.history import Event
 from conformance.protocol.methods import CLIENT_METHODS, PROTOCOL_METHODS, UNSTABLE_METHODS
@@ -103,7 +103,7 @@ class Connection(Traffic):
 
     def provocation_between(self, start: float, end: float) -> Event | None:
         """The first of them between two positions, the second one included."""
-        found = next(iter(after(self.provocations, start)), None)
+        found = first_after(self.provocations, start)
         return found if found is not None and found.seq <= end else None
 
     @cached_property
@@ -169,7 +169,7 @@ class Connection(Traffic):
     def quiet_barrier_after(self, seq: float) -> Request | None:
         """The first barrier after that position that was asked on a quiet line: what the agent owed, and was about
         to write, had been written before."""
-        return next(iter(after(self._quiet_barriers, seq)), None)
+        return first_after(self._quiet_barriers, seq)
 
     def out_of_patience(self, event: Event, *, answer_to: Request | None = None, patience: float = 0.0) -> Event | None:
         """The event that shows that patience ran out after `event` while the connection lived: the suite's own

@@ -23,7 +23,7 @@ from conformance.conversation.facts import (
     Update,
     Work,
 )
-from conformance.conversation.span import Span
+from conformance.conversation.span import Span, after, before, between, first_after
 from conformance.history import Event
 
 if TYPE_CHECKING:
@@ -93,21 +93,18 @@ class View:
 
     def updates_between(self, start: float, end: float) -> Sequence[Update]:
         """Updates between two positions, both left out."""
-        first = bisect_right(self.updates, start, key=lambda update: update.seq)
-        return Span(self.updates, first, bisect_left(self.updates, end, key=lambda update: update.seq))
+        return between(self.updates, start, end)
 
     def last_update_before(self, seq: float) -> Update | None:
-        at = bisect_left(self.updates, seq, key=lambda update: update.seq) - 1
-        return self.updates[at] if at >= 0 else None
+        return before(self.updates, seq)
 
     def works_after(self, seq: float) -> Sequence[Work]:
         """Works that began after that position, in order."""
-        return Span(self.works, bisect_right(self.works, seq, key=lambda work: work.seq))
+        return after(self.works, seq)
 
     def states_between(self, start: float, end: float) -> Sequence[State]:
         """State updates between two positions, both left out."""
-        first = bisect_right(self.states, start, key=lambda state: state.seq)
-        return Span(self.states, first, bisect_left(self.states, end, key=lambda state: state.seq))
+        return between(self.states, start, end)
 
     @cached_property
     def _output(self) -> list[Update]:
@@ -115,14 +112,12 @@ class View:
 
     def first_output(self, start: float, end: float) -> Update | None:
         """The first message or thought of the agent, no replay, between two positions, both left out."""
-        at = bisect_right(self._output, start, key=lambda update: update.seq)
-        found = self._output[at] if at < len(self._output) else None
+        found = first_after(self._output, start)
         return found if found is not None and found.seq < end else None
 
     def replay_after(self, seq: float) -> Replay | None:
         """The first session/resume of it that was asked after that position."""
-        at = bisect_right(self.replays, seq, key=lambda replay: replay.seq)
-        return self.replays[at] if at < len(self.replays) else None
+        return first_after(self.replays, seq)
 
     @cached_property
     def _asks_for_history(self) -> list[Replay]:
@@ -130,13 +125,11 @@ class View:
 
     def history_asked_after(self, seq: float) -> Replay | None:
         """The first session/resume of it after that position that asks for the history."""
-        at = bisect_right(self._asks_for_history, seq, key=lambda replay: replay.seq)
-        return self._asks_for_history[at] if at < len(self._asks_for_history) else None
+        return first_after(self._asks_for_history, seq)
 
     def work_before(self, seq: float) -> Work | None:
         """The last work that began before that position."""
-        at = bisect_left(self.works, seq, key=lambda work: work.seq) - 1
-        return self.works[at] if at >= 0 else None
+        return before(self.works, seq)
 
     @cached_property
     def command_lists(self) -> list[Update]:
@@ -144,8 +137,7 @@ class View:
         return [update for update in self.updates if update.kind == "available_commands_update"]
 
     def first_state_after(self, seq: float) -> State | None:
-        at = bisect_right(self.states, seq, key=lambda state: state.seq)
-        return self.states[at] if at < len(self.states) else None
+        return first_after(self.states, seq)
 
 
 @dataclass(eq=False)
@@ -170,22 +162,20 @@ class Session:
 
     def submissions_after(self, seq: float) -> Sequence[Submission]:
         """Prompts sent after that position, in order."""
-        return Span(self.submissions, bisect_right(self.submissions, seq, key=lambda submission: submission.seq))
+        return after(self.submissions, seq)
 
     def submissions_between(self, start: float, end: float) -> Sequence[Submission]:
         """Prompts sent between two positions, both left out."""
-        first = bisect_right(self.submissions, start, key=lambda submission: submission.seq)
-        return Span(self.submissions, first, bisect_left(self.submissions, end, key=lambda submission: submission.seq))
+        return between(self.submissions, start, end)
 
     def submission_of(self, request: Request) -> Submission | None:
         """The submission that is this request."""
-        found = next(iter(self.submissions_after(request.seq - 1)), None)
+        found = first_after(self.submissions, request.seq - 1)
         return found if found is not None and found.request is request else None
 
     def submission_before(self, seq: float) -> Submission | None:
         """The last prompt sent before that position."""
-        at = bisect_left(self.submissions, seq, key=lambda submission: submission.seq) - 1
-        return self.submissions[at] if at >= 0 else None
+        return before(self.submissions, seq)
 
     def first_update_of(self, kind: str, message_id: str) -> Update | None:
         """The first update, on any connection, live or replayed, that carries that id."""
@@ -204,8 +194,7 @@ class Session:
 
     def stops_between(self, start: float, end: float) -> Sequence[Event]:
         """The stops between two positions."""
-        first = bisect_right(self.stops, start, key=lambda event: event.seq)
-        return Span(self.stops, first, bisect_left(self.stops, end, key=lambda event: event.seq))
+        return between(self.stops, start, end)
 
     @cached_property
     def _ends(self) -> list[Event]:
@@ -213,12 +202,11 @@ class Session:
 
     def end_after(self, seq: float) -> Event | None:
         """The first session/close or session/delete of it after that position."""
-        at = bisect_right(self._ends, seq, key=lambda event: event.seq)
-        return self._ends[at] if at < len(self._ends) else None
+        return first_after(self._ends, seq)
 
     def closes_before(self, seq: float) -> Sequence[Request]:
         """session/close requests of it before that position, in order."""
-        return Span(self.closes, 0, bisect_left(self.closes, seq, key=lambda request: request.seq))
+        return between(self.closes, -1, seq)
 
     def end_was_before(self, seq: float) -> bool:
         """Whether it was closed or deleted, by anyone, before that position."""

@@ -63,6 +63,11 @@ def after(things: list[Thing], seq: float) -> Sequence[Thing]:
     return Span(things, bisect_right(things, seq, key=position))
 
 
+def first_after(things: list[Thing], seq: float) -> Thing | None:
+    """The first thing after that position."""
+    return next(iter(after(things, seq)), None)
+
+
 def before(things: list[Thing], seq: float) -> Thing | None:
     """The last thing before that position."""
     at = bisect_left(things, seq, key=position) - 1

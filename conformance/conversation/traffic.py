@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.conversation.facts import Request
-from conformance.conversation.span import Span, after, before, between
+from conformance.conversation.span import Span, after, before, between, first_after
 from conformance.history import Event
 from conformance.wire import Kind, encode, request_key
 
@@ -49,7 +49,7 @@ class Traffic:
 
     def last_sign_after(self, seq: float) -> Event | None:
         """The first line of the agent after that position: it lived on."""
-        return next(iter(after(self.agent_events, seq)), None)
+        return first_after(self.agent_events, seq)
 
     def last_line_before(self, seq: float) -> Event | None:
         """The last line of the agent before that position."""
