@@ -16,13 +16,13 @@ from conformance.history import Event, History, read_transcript
 from conformance.history import controls as named
 from conformance.report import (
     Report,
-    ReportBuilder,
     RunEvent,
     RunStarted,
     ScenarioResult,
     ScenarioStarted,
     Target,
 )
+from conformance.report.build import ReportBuilder
 from conformance.report.problems import bug
 from conformance.rules import RULES, Judgement, Rule, judge
 

@@ -22,13 +22,15 @@ from conformance.interrupts import interruptible
 from conformance.model import ScriptedModel
 from conformance.peers.family import end_the_living
 from conformance.profile import Profile, as_server
-from conformance.report import Report, ReportBuilder, RunEvent, RunStarted, ScenarioResult, ScenarioStarted, Target
+from conformance.report import Report, RunEvent, RunStarted, ScenarioResult, ScenarioStarted, Target
+from conformance.report.build import ReportBuilder
 from conformance.report.problems import bug
 from conformance.resources import folder
 from conformance.rules import RULES, Judgement, Rule, judge
+from conformance.scenario.files import ENDINGS
 from conformance.scenario.interpreter import Played, not_applicable, play
 from conformance.scenario.lives import Lives, setting_of
-from conformance.scenario.loader import ENDINGS, load, load_all
+from conformance.scenario.loader import load, load_all
 from conformance.scenario.model import Scenario
 from conformance.scenario.setting import Setting
 from conformance.scenario.spelling import did_you_mean

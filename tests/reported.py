@@ -8,7 +8,8 @@ from typing import Any
 
 from conformance.history import Recorder
 from conformance.history.events import Event
-from conformance.report import Report, ReportBuilder, RunEvent, RunStarted, ScenarioResult, ScenarioStarted, Target
+from conformance.report import Report, RunEvent, RunStarted, ScenarioResult, ScenarioStarted, Target
+from conformance.report.build import ReportBuilder
 from conformance.rules.oracle import Judgement, Outcome
 from conformance.rules.registry import Finding, Kind, Level, Party, Rule
 from conformance.wire import envelope_of, read_envelope

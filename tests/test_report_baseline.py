@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conformance.commands.options import exit_status
-from conformance.report import Report, ReportBuilder
+from conformance.report import Report
 from conformance.report.baseline import (
     NO_REASON,
     BaselineError,
@@ -18,6 +18,7 @@ from conformance.report.baseline import (
     text_of,
     updated,
 )
+from conformance.report.build import ReportBuilder
 from conformance.report.codec import from_json, to_json
 from conformance.report.compare import compare, view
 from conformance.report.compare import to_json as comparison_json

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conformance.commands.options import write_views
-from conformance.report import ReportBuilder
+from conformance.report.build import ReportBuilder
 from tests.reported import RULES, STARTED, Wire, completed, example_report, found, judgement, violation
 from tests.test_report_views import hostile_report
 

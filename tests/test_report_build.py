@@ -9,7 +9,8 @@ import jsonschema
 import pytest
 
 from conformance.history import Redactor
-from conformance.report import ReportBuilder, ReportError, ScenarioResult
+from conformance.report import ReportError, ScenarioResult
+from conformance.report.build import ReportBuilder
 from conformance.report.codec import from_json, read_report, to_json, write_report
 from conformance.resources import folder
 from conformance.rules.oracle import Outcome

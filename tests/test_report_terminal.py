@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from conformance.report import ReportBuilder, RunStarted
+from conformance.report import RunStarted
+from conformance.report.build import ReportBuilder
 from conformance.report.console import Console
 from conformance.report.layout import Span, columns, render, wrap
 from conformance.report.sanitise import bounded, clean, clean_lines

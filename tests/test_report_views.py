@@ -14,7 +14,8 @@ import pytest
 import xmlschema
 
 from conformance.commands.options import known_formats, write_views
-from conformance.report import ReportBuilder, ReportError, ScenarioResult, badge
+from conformance.report import ReportError, ScenarioResult, badge
+from conformance.report.build import ReportBuilder
 from conformance.report.codec import read_report
 from conformance.report.stream import StreamWriter, line_of
 from conformance.report.views import html, junit, markdown, sarif

@@ -1,6 +1,7 @@
 """A scenario file says what is wrong with it where it stands; what is right becomes a `Scenario`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent, indent
 
@@ -11,6 +12,7 @@ from conformance.resources import folder
 from conformance.rules import RULES
 from conformance.scenario import schema
 from conformance.scenario.errors import ScenarioError
+from conformance.scenario.files import heads
 from conformance.scenario.loader import load, load_all, parse
 from conformance.scenario.model import Step
 from conformance.scenario.needs import NEEDS
@@ -152,6 +154,11 @@ def test_the_name_of_a_for_each_is_known_inside_it_only() -> None:
 def test_braces_around_anything_else_are_text() -> None:
     scenario = parse(HEAD + "  - connect: ada\n  - send: {text: '{\"a\": {}}'}\n", "m.yaml", "m")
     assert scenario.steps[1].arguments["text"] == '{"a": {}}'
+
+
+def test_the_head_of_a_scenario_says_what_the_whole_file_says() -> None:
+    whole = load_all(folder("scenarios"))
+    assert heads(folder("scenarios")) == [replace(scenario, steps=()) for scenario in whole]
 
 
 def test_the_bundled_scenarios_can_be_used_and_name_rules_that_there_are() -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from conformance.fuzz.campaign import LAYERS, Campaign
 from conformance.history import Redactor
-from conformance.report import Report, ReportBuilder, RunStarted, ScenarioResult, Target
+from conformance.report import Report, RunStarted, ScenarioResult, Target
+from conformance.report.build import ReportBuilder
 from conformance.report.console import Console
 from conformance.report.layout import BLANK, Line, Span, pad
 from conformance.report.sanitise import clean

@@ -4,13 +4,11 @@ Knows rules and what a run found; starts nothing, judges nothing. All text that 
 `sanitise`.
 """
 
-from conformance.report.build import ReportBuilder
 from conformance.report.events import RunEvent, RunFinished, RunStarted, ScenarioFinished, ScenarioStarted
 from conformance.report.model import Report, ReportError, ScenarioResult, Target
 
 __all__ = [
     "Report",
-    "ReportBuilder",
     "ReportError",
     "RunEvent",
     "RunFinished",

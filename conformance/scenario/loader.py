@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from conformance.scenario import verbs  # noqa: F401  (enters the verbs into their table)
 from conformance.scenario.errors import Problem, ScenarioError
+from conformance.scenario.files import scenario_files
 from conformance.scenario.model import Scenario, Step
 from conformance.scenario.needs import ALL_NEEDS
 from conformance.scenario.reading import BAD, Reading, spoken
@@ -14,7 +15,6 @@ from conformance.scenario.spelling import closest
 from conformance.scenario.table import LATER, VERBS
 from conformance.scenario.yaml12 import Node, YamlError, read_yaml
 
-ENDINGS: Final = (".yaml", ".yml")
 MOST_BYTES: Final = 1 << 20
 FILE: Final = Table(
     "a scenario",
@@ -53,9 +53,7 @@ def load(path: Path, id: str | None = None, *, rules: Collection[str] | None = N
 
 def load_all(folder: Path, *, rules: Collection[str] | None = None) -> list[Scenario]:
     """Every scenario under `folder`, by id. Raises ScenarioError for the first file that cannot be used."""
-    found = [path for path in folder.rglob("*") if path.suffix in ENDINGS and path.is_file()]
-    named = sorted((path.relative_to(folder).with_suffix("").as_posix(), path) for path in found)
-    return [load(path, id, rules=rules) for id, path in named]
+    return [load(path, id, rules=rules) for id, path in scenario_files(folder)]
 
 
 def parse(text: str, path: Path | str, id: str, *, rules: Collection[str] | None = None) -> Scenario:
