@@ -47,7 +47,7 @@ env = {{ OPENAI_BASE_URL = "{{model.url}}" }}
 patience = 3
 scenario = 12
 run = {limit}
-grace = 1
+grace = 3
 max-memory = "600 MiB"
 max-events = 20000
 max-processes = 24
