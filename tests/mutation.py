@@ -1,10 +1,10 @@
 """How much the tests notice: small changes ("mutants") to the rules and the conversation, each judged by the tests.
 
-    python tests/mutation.py [--part K/N] [--only GLOBS] [--survivors FILE]
+    python tests/mutation.py [--part K/N] [--only GLOBS] [--minutes M] [--survivors FILE]
 
 The changes are mutmut's, in every function; mutmut itself leaves decorated functions alone, and each rule and each
-property is one. A mutant is killed where a test fails or runs beyond its time. Left out is prose: string literals with a
-space in them and f-strings, which word findings, and what decorators say.
+property is one. A mutant is killed where a test fails or runs beyond its time. Left out is prose (string literals with
+a space and f-strings, which word findings) and what decorators say.
 
 The tests are collected once. For each mutant a forked child puts the changed code in the place of the old and runs the
 tests that reach that function; a change of what is made at import (a constant, a default) imports everything anew.
@@ -26,7 +26,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -50,7 +50,7 @@ KILLED, SURVIVED, TIMEOUT = "killed", "survived", "timeout"
 # -- the mutants
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(eq=False)
 class Mutant:
     path: Path
     function: str  # the qualified name of the outermost function; "" for what stands in no function or in its head
@@ -63,10 +63,11 @@ class Mutant:
     def module(self) -> str:
         return ".".join(self.path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
-    def part_of(self, parts: int) -> int:
-        """Which of so many random parts it belongs to (from 1); changes of other functions do not touch it."""
+    @cached_property
+    def rank(self) -> int:
+        """A random number of its own, which changes of other functions do not touch."""
         said = (self.function and _code(self.part), self.place, _code(self.old), _code(self.new))
-        return int(hashlib.sha256(f"{self.module} {said}".encode()).hexdigest(), 16) % parts + 1
+        return int(hashlib.sha256(f"{self.module} {said}".encode()).hexdigest(), 16)
 
     @property
     def source(self) -> str:
@@ -155,8 +156,9 @@ def mutants_of(path: Path) -> list[Mutant]:
 class Trial:
     """A pytest plugin that runs the tests once, to learn which functions each reaches, and then the mutants."""
 
-    def __init__(self, mutants: Sequence[Mutant]) -> None:
+    def __init__(self, mutants: Sequence[Mutant], until: float) -> None:
         self.mutants = mutants
+        self.until = until
         self.results: list[tuple[Mutant, str]] = []
         self._reach: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
         self._seconds: dict[str, float] = {}
@@ -175,6 +177,8 @@ class Trial:
             unchanged = [replace(m, new=m.old) for m in self.mutants if bool(m.function) is of_function][:1]
             assert all(self._judge(mutant, session, functions) == SURVIVED for mutant in unchanged), unchanged
         for number, mutant in enumerate(self.mutants, 1):
+            if time.monotonic() > self.until:
+                break
             self.results.append((mutant, self._judge(mutant, session, functions)))
             if number % 100 == 0:
                 print(f"{number} of {len(self.mutants)}", dict(Counter(how for _, how in self.results)), flush=True)
@@ -301,19 +305,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="mutants of the rules and the conversation, judged by the tests")
     parser.add_argument("--part", default="1/8", metavar="K/N", help="the Kth of N random parts of the mutants (1/8)")
     parser.add_argument("--only", default="*", metavar="GLOBS", help="modules, such as 'rules.state*,conversation.*'")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many: the order is random")
     parser.add_argument("--survivors", type=Path, metavar="FILE", help="where to write what survived")
     options = parser.parse_args()
     part, parts = map(int, options.part.split("/"))
     paths = sorted(path for folder in MUTATED for path in (ROOT / "conformance" / folder).glob("*.py"))
     paths = [p for p in paths if any(fnmatchcase(f"{p.parent.name}.{p.stem}", g) for g in options.only.split(","))]
     population = [mutant for path in paths for mutant in mutants_of(path)]
-    sample = [mutant for mutant in population if mutant.part_of(parts) == part]
+    sample = sorted((m for m in population if m.rank % parts == part % parts), key=lambda mutant: mutant.rank)
     print(f"{len(sample)} of {len(population)} mutants: part {options.part}", flush=True)
     tests = sorted(str(path) for name in TESTS for path in (ROOT / "tests").glob(name) if path.name not in NO_PART)
-    trial = Trial(sample)
+    trial = Trial(sample, time.monotonic() + 60 * options.minutes)
     os.chdir(ROOT)
     status = pytest.main([*tests, *QUIETLY], plugins=[trial])
-    if len(trial.results) < len(sample):
+    if status or not trial.results:
         return int(status) or 1
     print(told(trial.results))
     if options.survivors:
