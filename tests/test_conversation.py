@@ -236,6 +236,18 @@ class TestSubmissions:
         assert [update.view.connection.name for update in submission.reports] == ["bob", "ada"]
         assert submission.inserted_at == submission.reports[0].seq
 
+    def test_its_work_is_that_which_its_own_connection_saw(self) -> None:
+        story = Story().begin().initialize(at="bob")
+        story.reply(story.resume(at="bob"), at="bob").running().running(at="bob")
+        id = story.prompt("Hello", nonce="acp-1", at="bob")
+        story.idle("end_turn").user("u", "Hello acp-1").running()  # ada hears of it before bob hears of the idle
+        story.idle("end_turn", at="bob").user("u", "Hello acp-1", at="bob").reply(id, messageId="u", at="bob")
+        began = len(story.recorder.history.events)
+        story.running(at="bob")
+        (submission,) = told(story).sessions["s"].submissions
+        assert submission.work is not None
+        assert submission.work.seq == began
+
     def test_what_the_suite_said_of_it(self) -> None:
         story = Story().begin()
         story.prompt("/status", trigger="local-command", alias="command", refusable="why not")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from conformance.rules import RULES, judge
@@ -273,6 +275,14 @@ class TestUpdatesBeforeIdle:
         story.running().cancel().idle("cancelled").update("tool_call_update", toolCallId="c0", status="completed")
         assert story.passes(UPDATES)
 
+    def test_a_call_that_a_replay_tells_of_while_at_work_may_be_of_earlier_work(self) -> None:
+        story = Story(driven=False).begin().initialize(at="bob")
+        story.update("tool_call_update", toolCallId="c0", title="watch", status="in_progress").running()
+        resumed = story.resume(replay=True, at="bob")
+        story.running(at="bob").update("tool_call_update", toolCallId="c0", status="in_progress", at="bob")
+        story.reply(resumed, at="bob").cancel().idle("cancelled", at="bob")
+        assert story.update("tool_call_update", toolCallId="c0", status="cancelled", at="bob").passes(UPDATES)
+
     def test_new_messages_usage_and_metadata_are_not_flagged(self) -> None:
         story = at_work().cancel().idle("cancelled").update("usage_update", used=1, size=2)
         story.update("agent_message", messageId="a1", _meta={"x": 1}).says("a9", "By the way")
@@ -382,6 +392,11 @@ class TestUnknownRequest:
     def test_an_unknown_id_is_answered(self) -> None:
         story = cancel_request(at_work(), 99).refuse(99, -32800).barrier()
         assert story.fails(UNKNOWN) == ["a $/cancel_request that cancels nothing was answered"]
+
+    @pytest.mark.parametrize("params", [{}, {"requestId": None}])
+    def test_one_that_names_nothing_and_a_line_that_cannot_be_read(self, params: Any) -> None:
+        story = at_work().notify("$/cancel_request", params).client(b"{")
+        assert story.refuse(None, -32700).barrier().fails(UNKNOWN) == []
 
     def test_an_answered_request_is_answered_again(self) -> None:
         story = Story(driven=False).begin()

@@ -254,6 +254,12 @@ class Work:
     def holds(self, seq: float) -> bool:
         return self.seq <= seq <= self.ended_at
 
+    def began_with(self, update: Update) -> bool:
+        """Whether what this first update tells of (a message, a tool call, a terminal) began in the work; not where it
+        may be told of the past."""
+        is_past = update.replay is not None and (update.message_id is None or self.view.is_replayed(update))
+        return self.holds(update.seq) and not is_past
+
     @property
     def cancel(self) -> tuple[Connection, Event] | None:
         """The first session/cancel of anyone while it was open, with the connection that sent it."""

@@ -161,14 +161,17 @@ class Submission:
 
     @property
     def work(self) -> Work | None:
-        """The work on its own connection that was open when it was inserted, or else the first that began after that,
-        or else the first after it was sent."""
+        """The work on its own connection that was open when it was told of there, or else the first that began after
+        that, or else the first after it was sent."""
         if self.view is None:
             return None
-        if self.inserted_at == float("inf"):
+        told = self.own_report.seq if self.own_report is not None else float("inf")
+        inserted = min(told, self.answered_at if self.request.succeeded else float("inf"))
+        inserted = self.inserted_at if inserted == float("inf") else inserted
+        if inserted == float("inf"):
             return next(iter(self.view.works_after(self.seq)), None)
-        joined = self.view.work_at(self.inserted_at)
-        after = next(iter(self.view.works_after(self.inserted_at)), None)
+        joined = self.view.work_at(inserted)
+        after = next(iter(self.view.works_after(inserted)), None)
         return joined or after or next(iter(self.view.works_after(self.seq)), None)
 
     @property

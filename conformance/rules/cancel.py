@@ -146,7 +146,7 @@ def _is_stopped(update: Update, work: Work, cancel: Event) -> bool:
     call = work.view.tool_calls.get(str(update.body.get("toolCallId")))
     if update.replay is not None or call is None or not call.steps:
         return False
-    is_its_own = work.holds(call.first.update.seq) and call.id not in (listed_in_background(work) or ())
+    is_its_own = work.began_with(call.first.update) and call.id not in (listed_in_background(work) or ())
     return is_its_own and call.status_at(cancel.seq) != "cancelled"
 
 
@@ -231,12 +231,12 @@ def updates_before_idle(work: Work) -> Verdict:
             continue
         message = view.message_of(update)
         if message is not None:
-            if not (update.is_chunk or update.sets_content) or not work.holds(message.first.seq):
+            if not (update.is_chunk or update.sets_content) or not work.began_with(message.first):
                 continue
             what, first = f"a message of it ({message.id!r}) goes on", message.first.event
         else:
             call = view.tool_calls.get(str(update.body.get("toolCallId")))
-            if call is None or background is None or not call.steps or not work.holds(call.first.update.seq):
+            if call is None or background is None or not call.steps or not work.began_with(call.first.update):
                 continue
             if call.id in background or background.intersection(call.terminal_ids):
                 continue

@@ -133,16 +133,19 @@ def _held_for_ever(submission: Submission, cancel: Event) -> Verdict:
 )
 def unknown_request_ignored(connection: Connection) -> Verdict:
     for event in connection.notifications:
-        if event.message.get("method") != "$/cancel_request" or not isinstance(event.message.get("params"), dict):
+        params = event.message.get("params")
+        if event.message.get("method") != "$/cancel_request" or not isinstance(params, dict):
             continue
-        key = request_key(event.message["params"].get("requestId"))
+        if params.get("requestId") is None:
+            continue  # it names no request; an error with the id null is about a line that could not be read
+        key = request_key(params["requestId"])
         named = [r for r in connection.by_id.get(("client", *key), []) if r.seq < event.seq]
         if any(request.answered_at > event.seq for request in named):
             continue  # pending
         if connection.barrier_after(event.seq) is not None:
             yield EXERCISED
         answered = (later for request in named for later in request.later_responses if later.seq > event.seq)
-        strays = connection.strays_with(event.message["params"].get("requestId"), event.seq)[:1] if not named else []
+        strays = connection.strays_with(params["requestId"], event.seq)[:1] if not named else []
         known = [(named[-1].event, "this request"), (named[-1].response, "is answered")] if named else []
         cancel = (
             event,

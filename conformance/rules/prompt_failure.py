@@ -223,7 +223,7 @@ def tool_calls_finished_before_error_idle(work: Work) -> Verdict:
     has_terminals = any(item.get("type") == "terminal" for item in background)  # a process stands for its tool call
     named = dict.fromkeys(str(u.body.get("toolCallId")) for u in work.updates if u.kind == "tool_call_update")
     for call in [call for identifier in named if (call := work.view.tool_calls.get(identifier)) is not None]:
-        if not call.steps or not work.holds(call.first.update.seq) or call.id in listed or has_terminals:
+        if not call.steps or not work.began_with(call.first.update) or call.id in listed or has_terminals:
             continue
         yield EXERCISED
         status = call.status_at(work.ended_at)

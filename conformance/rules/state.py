@@ -330,7 +330,7 @@ def _is_at_work(update: Update, work: Work) -> bool:
     if update.kind != "tool_call_update" or update.body.get("status") != "in_progress":
         return False
     call = update.view.tool_calls.get(str(update.body.get("toolCallId")))
-    return call is not None and bool(call.steps) and call.first.update.seq > work.seq
+    return call is not None and bool(call.steps) and work.began_with(call.first.update)
 
 
 @rule(

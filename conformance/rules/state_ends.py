@@ -112,7 +112,7 @@ def late_output(work: Work) -> list[Update]:
     late = []
     for update in view.updates_between(work.ended.seq, until):
         message = view.message_of(update) if is_output(update) and update.replay is None else None
-        if message is not None and work.holds(message.first.seq):
+        if message is not None and work.began_with(message.first):
             late.append(update)
     return late
 
@@ -314,6 +314,8 @@ def background_list_is_complete(work: Work) -> Verdict:
     for call in [call for identifier in named if (call := view.tool_calls.get(identifier)) is not None]:
         if ("tool_call", call.id) in known or call.status_at(ended.seq) != "in_progress":
             continue
+        if call.first.update.replay is not None:
+            continue  # it may be of earlier work, here or elsewhere
         barrier = quiet_barrier(view, ended.seq)
         if barrier is not None and barrier.seq < end:
             yield violation(
@@ -350,7 +352,7 @@ def _goes_on_unlisted(
         return f"the tool call {call.id!r}", call.first.update.event
     if update.kind.startswith("terminal"):
         terminal = view.terminals.get(str(update.body.get("terminalId")))
-        if terminal is None or not work.holds(terminal.updates[0].seq) or ("terminal", terminal.id) in known:
+        if terminal is None or not work.began_with(terminal.updates[0]) or ("terminal", terminal.id) in known:
             return None
         had_exited = terminal.exited is not None and terminal.exited.seq < ended_at
         return None if had_exited else (f"the terminal {terminal.id!r}", terminal.updates[0].event)
