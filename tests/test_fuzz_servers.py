@@ -8,11 +8,14 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from conformance.cli import status_of
 from conformance.fuzz.campaign import Campaign, Options
 from conformance.fuzz.findings import Failure
+from conformance.fuzz.playing import on_fresh
 from conformance.fuzz.verdicts import Signature
-from conformance.fuzz.writing import Steps
+from conformance.fuzz.writing import Steps, scenario_of
 from conformance.history import Recorder
 from conformance.peers.server import start_server
 from conformance.profile import Sessions, load_profile
@@ -39,6 +42,16 @@ def test_a_second_client_comes_to_the_same_server() -> None:
     assert violations(both) == violations(after) == []
     told = {event.conn for event in both.history if updates(event) and "user_message" in str(event.message)}
     assert told == {"ada", "bob", "ada#2"}
+
+
+@pytest.mark.parametrize("how", ["close", "cut"])
+def test_a_restart_of_the_server_ends_all_that_it_served(how: str) -> None:
+    steps: Steps = [{"connect": "ada"}, {"connect": "bob"}, {"restart": {"by": "ada", "how": how}}]
+    ran = asyncio.run(on_fresh(load_profile("reference-websocket"), scenario_of(steps, "x"), seed=1))
+    assert violations(ran) == []
+    ends = [(event.conn, event.name) for event in ran.history if event.name in ("closed", "cut", "disconnected")]
+    ours = "closed" if how == "close" else "cut"
+    assert ends == [("ada", ours), ("bob", ours), ("ada#2", "closed")]
 
 
 def test_a_campaign_tries_an_agent_as_a_server_too() -> None:

@@ -31,7 +31,7 @@ from conformance.fuzz.verdicts import LEFTOVER, MEMORY, Signature, decided, find
 from conformance.fuzz.world import World, world_of
 from conformance.fuzz.writing import NotWritable, Steps, scenario_of
 from conformance.peers import AgentDidNotStart
-from conformance.profile import Profile, as_server
+from conformance.profile import Profile, as_server, redactor_of
 from conformance.rules import Outcome
 from conformance.scenario.errors import ScenarioError
 from conformance.scenario.stops import Stop
@@ -253,7 +253,8 @@ class Campaign:
                 if signature in progress.unconfirmed:
                     is_sure = False
                     if self.options.folder is not None:
-                        keep(ran.history, self.options.folder / "transcripts" / f"unproven-{made.number}.ndjson")
+                        path = self.options.folder / "transcripts" / f"unproven-{made.number}.ndjson"
+                        keep(ran.history, path, redactor_of(self.profile))
         self._told(self)
         return is_sure
 

@@ -1,7 +1,6 @@
 """Failures: what was found, how surely, and the files that show it to a person."""
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,9 +98,8 @@ def save(folder: Path, failures: list[Failure]) -> None:
         (folder / f"{failure.name}.yaml").write_text(failure.text(), encoding="utf-8", newline="\n")
 
 
-def keep(history: History, path: Path) -> None:
+def keep(history: History, path: Path, redactor: Redactor) -> None:
     """Writes a transcript of what was recorded in memory. Raises OSError."""
-    redactor = Redactor(dict(os.environ), (str(Path.home()),))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encode(history.header) + b"".join(line_of(event, redactor) for event in history))
 

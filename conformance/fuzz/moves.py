@@ -253,7 +253,15 @@ def _leave(draft: Draft) -> None:
 
 def _reconnect(draft: Draft) -> None:
     """The line is lost, the agent goes on; the client comes back."""
-    name = draft.by()
+    _come_again(draft, "ada")
+
+
+def _second_reconnects(draft: Draft) -> None:
+    if "bob" in draft.clients:
+        _come_again(draft, "bob")
+
+
+def _come_again(draft: Draft, name: str) -> None:
     draft.add(draft.random.choice(["cut", "cut", "disconnect"]), {"by": name, **draft.after()})
     draft.add("connect", {"as": name})
     _come_back(draft, name)
@@ -304,7 +312,8 @@ MOVES: Final[tuple[tuple[Move, float, Callable[[World], bool]], ...]] = (
     (_garbage, 1.5, _always),
     (_second_client, 1.5, lambda world: world.shares and world.is_process),
     (_second_client, 8, lambda world: world.shares and not world.is_process),
-    (_reconnect, 1.5, lambda world: world.reconnects),
+    (_second_reconnects, 2, lambda world: world.reconnects and world.shares),
+    (_reconnect, 0.25, lambda world: world.reconnects),
     (_restart, 0.25, lambda world: world.can_restart),
     (_leave, 0.15, lambda world: world.is_process),
 )

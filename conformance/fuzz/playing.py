@@ -12,13 +12,13 @@ from conformance.fuzz.situations import Mark, situation
 from conformance.history import History, Recorder
 from conformance.model import ScriptedModel
 from conformance.peers import AgentDidNotStart, ConnectionEnded
-from conformance.profile import Profile
+from conformance.profile import Profile, redactor_of
 from conformance.scenario.interpreter import play, wind_up
 from conformance.scenario.lives import Lives, setting_of
 from conformance.scenario.model import Scenario
 from conformance.scenario.performing import perform
 from conformance.scenario.stage import Stage
-from conformance.scenario.stops import Broken, NotApplicable, NotBroughtAbout, OutOfPatience, Stop
+from conformance.scenario.stops import NotApplicable, NotBroughtAbout, Stop
 
 _SLICE_OF_LIMIT: Final = 0.25  # of the profile's limit for a scenario: what one sequence may take
 
@@ -119,11 +119,9 @@ async def on_fresh(
 ) -> Ran:
     """Plays the scenario on an agent that is started for it, in a folder of its own, as `run` does. `path` is where the
     transcript goes."""
-    from conformance.history import Redactor
-
     folder = Path(tempfile.mkdtemp(prefix="acp-conformance-")).resolve()
     setting = setting_of(profile, workdir=folder, seed=seed, patience=patience)
-    redactor = Redactor(_environment(), (str(Path.home()),))
+    redactor = redactor_of(profile)
     recorder = Recorder(path, {"scenario": scenario.id, "seed": seed}, redactor=redactor)
     model = ScriptedModel(recorder) if setting.has_model else None
     lives = Lives(profile, recorder, setting, model)
@@ -140,12 +138,3 @@ async def on_fresh(
         recorder.close()
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     return Ran(recorder.history, problem=played.reason if played.unanswered else "")
-
-
-def _environment() -> dict[str, str]:
-    import os
-
-    return dict(os.environ)
-
-
-__all__ = ["Broken", "OutOfPatience", "Ran", "on_fresh", "on_live"]

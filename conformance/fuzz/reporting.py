@@ -4,16 +4,14 @@ The report is made by the builder of all reports: a layer is a scenario in which
 scenario of its own that can be run again.
 """
 
-import os
 import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from conformance.fuzz.campaign import LAYERS, Campaign
-from conformance.history import Redactor
+from conformance.profile import redactor_of
 from conformance.report import Report, RunStarted, ScenarioResult, Target
 from conformance.report.build import ReportBuilder
 from conformance.report.console import Console
@@ -42,7 +40,7 @@ def started_now(target: Target, campaign: Campaign, arguments: tuple[str, ...]) 
 def report_of(campaign: Campaign, started: RunStarted, *, was_interrupted: bool) -> Report:
     """The report so far."""
     progress = campaign.progress
-    redactor = Redactor(dict(os.environ), (str(Path.home()),))
+    redactor = redactor_of(campaign.profile)
     builder = ReportBuilder(started, campaign.rules, redactor=redactor)
     info, capabilities = (campaign.answer.get(key) for key in ("info", "capabilities"))
     for layer in LAYERS:

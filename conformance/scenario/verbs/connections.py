@@ -196,9 +196,11 @@ async def cut(stage: Stage, given: Given) -> None:
 )
 async def restart(stage: Stage, given: Given) -> None:
     old = stage.actor(given["by"])
-    if old.is_open:
-        old.is_open = False
-        await (old.client.cut() if given.get("how") == "cut" else old.client.close())
+    ending = [old] if stage.setting.is_process else list(stage.actors.values())  # all that one server serves
+    for actor in ending:
+        if actor.is_open:
+            actor.is_open = False
+            await (actor.client.cut() if given.get("how") == "cut" else actor.client.close())
     lives = old.lives + 1
     client = await stage.begin(f"{old.name}#{lives}", restart_of=old.conn)
     stage.actors[old.name] = actor = Actor(old.name, client, lives)
