@@ -4,9 +4,10 @@ A profile is `acp-conformance.toml`, the table `[tool.acp-conformance]` of a pyp
 is started here. Values are templates, see TEMPLATES; `peers.launch` fills them in.
 """
 
+import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conformance.profiles.facts import (
     APIS,
@@ -23,6 +24,9 @@ from conformance.profiles.facts import (
     Transport,
 )
 from conformance.profiles.reading import ProfileError, has_profile, read_profile, split_command, suggestion
+
+if TYPE_CHECKING:
+    from conformance.history import Redactor
 
 __all__ = [
     "APIS",
@@ -42,6 +46,7 @@ __all__ = [
     "built_in_profiles",
     "find_profile",
     "load_profile",
+    "redactor_of",
     "with_command",
     "with_url",
 ]
@@ -105,3 +110,13 @@ def as_server(profile: Profile) -> Profile | None:
         return None
     served = replace(agent, command=agent.server, transport="websocket", url=agent.server_url, server=None)
     return replace(profile, agent=served)
+
+
+def redactor_of(profile: Profile) -> "Redactor":
+    """What masks the secrets that such a run may meet: of our own environment, of the profile's, of the command."""
+    from conformance.history import Redactor
+
+    agent, model = profile.agent, profile.model
+    given = {**(model.env if model is not None else {}), **agent.env}
+    command = [*(agent.command or ()), *([agent.url] if agent.url is not None else [])]
+    return Redactor(os.environ, (str(Path.home()),), given=given, command=command)

@@ -21,7 +21,7 @@ from conformance.history import History, Recorder, Redactor, controls
 from conformance.interrupts import interruptible
 from conformance.model import ScriptedModel
 from conformance.peers.family import end_the_living
-from conformance.profile import Profile, as_server
+from conformance.profile import Profile, as_server, redactor_of
 from conformance.report import Report, RunEvent, RunStarted, ScenarioResult, ScenarioStarted, Target
 from conformance.report.build import ReportBuilder
 from conformance.report.problems import bug
@@ -147,11 +147,7 @@ class _Run:
     unserved: list[str] = field(default_factory=list)  # the same for the agent as a server, where it is also a process
 
     async def ran(self) -> Ran:
-        import os
-
-        agent, model = self.profile.agent, self.profile.model
-        given = {**(model.env if model is not None else {}), **agent.env}
-        self.redactor = Redactor(os.environ, (str(Path.home()),), given=given)
+        self.redactor = redactor_of(self.profile)
         self.builder = ReportBuilder(self.started, _rules_of("agent"), redactor=self.redactor)
         began = time.monotonic()
         self.sink(self.builder.started)

@@ -35,7 +35,7 @@ class Tap:
         self._recorder = Recorder(
             self.transcript,
             {"scenario": "tap", "recorded": "tap"},
-            redactor=Redactor(os.environ, (home,) if home != "~" else ()),
+            redactor=Redactor(os.environ, (home,) if home != "~" else (), command=self.command),
         )
         self._lock = threading.Lock()
         self._is_recording = True

@@ -1,23 +1,21 @@
-"""Masks secrets before anything is written: values of environment variables that look like keys, and Authorization
-headers.
+"""Masks secrets before anything is written: values of environment variables that look like keys, those of a command
+line, and Authorization headers.
 
 Works on text and on parsed JSON alike; the masked form names the variable, so a reader knows what stood there.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE|SESSION_ID)", re.IGNORECASE)
+from conformance.history.command_secrets import KEY, MINIMUM, PASSWORD, SECRET_NAME, command_secrets
+
 _AUTHORIZATION = re.compile(
     r"""(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token)\s+)?)([^\s"',;}]{4,})"""
 )
 _BEARER = re.compile(r"(?i)\b(bearer\s+)([A-Za-z0-9._~+/=-]{12,})")
-_MINIMUM = 8  # characters; shorter values would mask ordinary words
 _KEY_LENGTH = 12
-_KEY = re.compile(r"(sk-|gh[opsu]_|github_pat_|glpat-|xox[abprs]-|AKIA|AIza|eyJ)[A-Za-z0-9._/+=-]{12,}")
-_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s:@]*:([^/?#\s@]{4,})@", re.IGNORECASE)  # of a URL
 _MASKED_FIELDS = ("authorization", "proxy-authorization", "x-api-key", "api-key")
 _HEADERS = (b"uthorization", b"UTHORIZATION", b"earer", b"BEARER", b"pi-key", b"pi-Key", b"PI-KEY")
 _LEAST_CUT = 6  # characters of a secret that a cut has left over
@@ -32,8 +30,10 @@ class Redactor:
         homes: tuple[str, ...] = (),
         *,
         given: Mapping[str, str] | None = None,
+        command: Iterable[str] = (),
     ) -> None:
-        """`given` is what a profile puts into the environment: placeholders mostly, so a value must look like a key."""
+        """`given` is what a profile puts into the environment: placeholders mostly, so a value must look like a key.
+        `command` is how the agent is started or reached, word by word."""
         secrets = {
             part: f"[{name}]"
             for name, value in (environment or {}).items()
@@ -45,6 +45,7 @@ class Redactor:
             for name, value in (given or {}).items()
             if _is_secret(name, value) and len(value) >= _KEY_LENGTH and any(map(str.isdigit, value))
         }
+        secrets |= {secret: f"[{name}]" for secret, name in command_secrets(command).items()}
         secrets.update({home: "~" for home in homes if len(home) > 3})
         secrets = {form: mask for secret, mask in secrets.items() for form in _forms(secret)}
         self._replacements = secrets
@@ -104,9 +105,9 @@ class Redactor:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    if len(value) < _MINIMUM or value.startswith(("/", "\\")):
+    if len(value) < MINIMUM or value.startswith(("/", "\\")):
         return False
-    return bool(_SECRET_NAME.search(name) or _KEY.fullmatch(value) or _PASSWORD.match(value))
+    return bool(SECRET_NAME.search(name) or KEY.fullmatch(value) or PASSWORD.match(value))
 
 
 def _forms(secret: str) -> set[str]:
@@ -119,7 +120,7 @@ def _forms(secret: str) -> set[str]:
 
 def _parts(value: str) -> list[str]:
     """What is masked of a secret: all of it, each longer line of a key of several lines, the password of a URL."""
-    if password := _PASSWORD.match(value):
+    if password := PASSWORD.match(value):
         return [password[1]]
     lines = [line for line in value.splitlines() if len(line) >= 16] if "\n" in value else []
     return [value, *lines]
