@@ -138,6 +138,3 @@ async def on_fresh(
         recorder.close()
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     return Ran(recorder.history, problem=played.reason if played.unanswered else "")
-
-
-__all__ = ["Broken", "OutOfPatience", "Ran", "on_fresh", "on_live"]
