@@ -314,10 +314,10 @@ def main() -> int:
     population = [mutant for path in paths for mutant in mutants_of(path)]
     sample = sorted((m for m in population if m.rank % parts == part % parts), key=lambda mutant: mutant.rank)
     print(f"{len(sample)} of {len(population)} mutants: part {options.part}", flush=True)
-    tests = sorted(str(path) for name in TESTS for path in (ROOT / "tests").glob(name) if path.name not in NO_PART)
+    files = [path for name in TESTS for path in sorted((ROOT / "tests").glob(name)) if path.name not in NO_PART]
     trial = Trial(sample, time.monotonic() + 60 * options.minutes)
     os.chdir(ROOT)
-    status = pytest.main([*tests, *QUIETLY], plugins=[trial])
+    status = pytest.main([*map(str, files), *QUIETLY], plugins=[trial])
     if status or not trial.results:
         return int(status) or 1
     print(told(trial.results))

@@ -1,5 +1,7 @@
 """Whole recordings and what must be said of each: faults that were met in the field, and traffic that looks wrong and
-is right. fixtures/transcripts/expected.yaml says what is expected."""
+is right. fixtures/transcripts/expected.yaml says what is expected; tests/judged.yaml holds all that is said: what each
+exercises and which events each finding names. Where that changes rightly, `python -m tests.test_cases` writes it anew.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from conformance.history import History, read_transcript
 from conformance.rules import RULES, Kind, judge
 from tests.story import proves
 
+JUDGED = Path(__file__).parent / "judged.yaml"
 FOLDER = Path(__file__).parent.parent / "fixtures" / "transcripts"
 EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "expected.yaml").read_text(encoding="utf-8"))
 RIGHT = [name for name, expected in EXPECTED.items() if "fail" not in expected]
@@ -53,6 +56,22 @@ def test_verdict(name: str) -> None:
     assert set(expected.get("warn", [])) <= found(history, Kind.WARNING)
 
 
+def judged(name: str) -> dict[str, list[str]]:
+    judgement = judge(read_transcript(FOLDER / name))
+    said: dict[str, list[str]] = {"exercised": sorted(rule for rule, outcome in judgement.items() if outcome.exercised)}
+    for rule, outcome in judgement.items():
+        for finding in outcome.findings:
+            said.setdefault(finding.kind.value, []).append(f"{rule} {[event.seq for event, _ in finding.because]}")
+    return said
+
+
+def test_all_that_is_said_of_each() -> None:
+    known = yaml.safe_load(JUDGED.read_text(encoding="utf-8"))
+    for name in EXPECTED:
+        assert judged(name) == known[name], f"{name}: if that is right, python -m tests.test_cases"
+    assert set(known) == set(EXPECTED)
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_recording_may_end_anywhere(name: str) -> None:
     history = read_transcript(FOLDER / name)
@@ -76,3 +95,9 @@ def test_a_fault_is_one_at_a_slow_agent_too(name: str) -> None:
     failed = found(History(history.header, events))
     assert all(failed & set(entry.split("|")) for entry in EXPECTED[name]["fail"])
     assert failed - allowed(EXPECTED[name]) == set()
+
+
+if __name__ == "__main__":
+    JUDGED.write_text(
+        yaml.safe_dump({name: judged(name) for name in EXPECTED}, width=118, default_flow_style=None), encoding="utf-8"
+    )
