@@ -54,10 +54,10 @@ KILLED, SURVIVED, TIMEOUT = "killed", "survived", "timeout"
 class Mutant:
     path: Path
     function: str  # the qualified name of the outermost function; "" for what stands in no function or in its head
-    part: cst.CSTNode  # the outermost function or, outside of all, the module
+    part: cst.CSTNode  # the statement of the module
     old: cst.CSTNode
     new: cst.CSTNode
-    place: int  # its number among the mutants of its part
+    number: int  # among equal ones of the function
 
     @property
     def module(self) -> str:
@@ -65,16 +65,17 @@ class Mutant:
 
     @cached_property
     def rank(self) -> int:
-        """A random number of its own, which changes of other functions do not touch."""
-        said = (self.function and _code(self.part), self.place, _code(self.old), _code(self.new))
-        return int(hashlib.sha256(f"{self.module} {said}".encode()).hexdigest(), 16)
+        """A random number of its own, which stays where other things of the module change."""
+        said = (self.module, self.function, _code(self.old), _code(self.new), self.number)
+        return int(hashlib.sha256(repr(said).encode()).hexdigest(), 16)
 
     @property
     def source(self) -> str:
         """The whole module, changed."""
         source = self.path.read_text(encoding="utf-8")
         changed = self.part.deep_replace(self.old, self.new)  # type: ignore[arg-type]
-        return source.replace(_code(self.part), _code(changed), 1)
+        assert source.count(_code(self.part)) == 1
+        return source.replace(_code(self.part), _code(changed))
 
     @property
     def change(self) -> str:
@@ -90,7 +91,7 @@ class Mutant:
 
 @cache
 def _code(node: cst.CSTNode) -> str:
-    return cst.Module([node]).code if not isinstance(node, cst.Module) else node.code  # type: ignore[list-item]
+    return cst.Module([node]).code  # type: ignore[list-item]
 
 
 class Everywhere(MutationVisitor):
@@ -98,12 +99,14 @@ class Everywhere(MutationVisitor):
 
     def __init__(self) -> None:
         super().__init__(mutation_operators, IgnoredCode(set(), set(), set()))
-        self.found: list[tuple[str, cst.CSTNode | None, cst.CSTNode, cst.CSTNode]] = []
+        self.found: list[tuple[str, cst.CSTNode, cst.CSTNode, cst.CSTNode]] = []
+        self._path: list[cst.CSTNode] = []
         self._names: list[str] = []
         self._functions = 0
         self._heads = 0
 
     def on_visit(self, node: cst.CSTNode) -> bool:
+        self._path.append(node)
         if not super().on_visit(node):
             return False
         self._heads += isinstance(node, cst.Parameters) and self._functions == 1
@@ -114,9 +117,9 @@ class Everywhere(MutationVisitor):
 
     def on_leave(self, original_node: cst.CSTNode) -> None:
         super().on_leave(original_node)
-        node = original_node
+        node = self._path.pop()
         if isinstance(node, cst.ClassDef) or (isinstance(node, cst.FunctionDef) and self._functions == 1):
-            self._names and self._names[-1] == node.name.value and self._names.pop()
+            self._names.pop()
         self._functions -= isinstance(node, cst.FunctionDef)
         self._heads -= isinstance(node, cst.Parameters) and self._functions == 1
 
@@ -124,9 +127,7 @@ class Everywhere(MutationVisitor):
         before = len(self.mutations)
         super()._create_mutations(node)
         where = ".".join(self._names) if self._functions and not self._heads else ""
-        self.found += [
-            (where, m.contained_by_top_level_function, m.original_node, m.mutated_node) for m in self.mutations[before:]
-        ]
+        self.found += [(where, self._path[1], m.original_node, m.mutated_node) for m in self.mutations[before:]]
 
     def _skip_node_and_children(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.FunctionDef):
@@ -140,13 +141,13 @@ class Everywhere(MutationVisitor):
 
 def mutants_of(path: Path) -> list[Mutant]:
     visitor = Everywhere()
-    module = MetadataWrapper(cst.parse_module(path.read_text(encoding="utf-8")), unsafe_skip_copy=True).visit(visitor)
-    places: Counter[cst.CSTNode] = Counter()
+    MetadataWrapper(cst.parse_module(path.read_text(encoding="utf-8")), unsafe_skip_copy=True).visit(visitor)
+    numbers: Counter[tuple[str, str, str]] = Counter()
     mutants = []
-    for name, part, old, new in visitor.found:
-        part = part or module
-        mutants.append(Mutant(path, name, part, old, new, places[part]))
-        places[part] += 1
+    for function, part, old, new in visitor.found:
+        same = (function, _code(old), _code(new))
+        mutants.append(Mutant(path, function, part, old, new, numbers[same]))
+        numbers[same] += 1
     return mutants
 
 
