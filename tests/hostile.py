@@ -133,10 +133,18 @@ class Seen:
                 yield f"{rule['id']} was found in {SPARED}"
 
 
-def examine(attack: Attack, place: Path, *, formats: str = "json", environment: dict[str, str] | None = None) -> Seen:
-    """Runs the suite on one hostile agent, in `place`; ends what the suite has left alive."""
+def examine(
+    attack: Attack,
+    place: Path,
+    *,
+    formats: str = "json",
+    environment: dict[str, str] | None = None,
+    words: Sequence[str] = (),
+) -> Seen:
+    """Runs the suite on one hostile agent, in `place`; ends what the suite has left alive. `words` are added to the
+    agent's command line."""
     token = f"hostile-{uuid4().hex}"
-    command = [sys.executable, str(HOSTILE / "agent.py"), attack.slug]
+    command = [sys.executable, str(HOSTILE / "agent.py"), attack.slug, *words]
     how = f"command = {json.dumps(command)}"
     if attack.listens:
         url = 'transport = "websocket"\nurl = "ws://127.0.0.1:{port}/"'

@@ -3,15 +3,18 @@
 import base64
 import html
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from conformance.cli import status_of
 from conformance.history import Recorder, Redactor, read_transcript
+from conformance.history.command_secrets import command_secrets
 from conformance.wire import LineReader
-from tests.hostile import ATTACKS, Seen, examine
+from tests.hostile import ATTACKS, HOSTILE, Seen, examine
 
 PLANTED = {
     "PLANTED_API_KEY": "sk-planted-0123456789abcdef",
@@ -21,7 +24,11 @@ PLANTED = {
     "ORDINARY_NAME": "ghp_planted0123456789abcdefABCDEF",
     "COOKIE_JAR": "geheim-ümläut-sëcret-42",
 }
+COMMAND = ("--api-key", "planted-on-the-command-line", "TOKEN=planted-after-a-name", "ws://x/?token=planted-in-a-query")
 SECRETS = (
+    "planted-on-the-command-line",
+    "planted-after-a-name",
+    "planted-in-a-query",
     "sk-planted-0123456789abcdef",
     PLANTED["DEPLOY_TOKEN"],
     "planted-password-77",
@@ -51,7 +58,7 @@ def forms(secret: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def robbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, Path]:
     place = tmp_path_factory.mktemp("robbed")
-    seen = examine(ATTACKS["steals"], place, formats=FORMATS, environment={**PLANTED, "HOME": HOME})
+    seen = examine(ATTACKS["steals"], place, formats=FORMATS, environment={**PLANTED, "HOME": HOME}, words=COMMAND)
     return seen, place / "report"
 
 
@@ -60,7 +67,7 @@ def test_the_thief_was_there_and_masks_stand_where_secrets_stood(robbed: tuple[S
     seen, report = robbed
     assert list(seen.disagreements()) == []
     text = (report / "transcripts" / "prompt-plain.ndjson").read_text(encoding="utf-8")
-    for name in PLANTED:
+    for name in (*PLANTED, "--api-key", "TOKEN", "token"):
         assert f"[{name}]" in text
     assert "Authorization" in text
     assert sorted(path.name for path in report.iterdir()) == [
@@ -77,16 +84,29 @@ def test_the_thief_was_there_and_masks_stand_where_secrets_stood(robbed: tuple[S
 @POSIX
 def test_no_file_and_no_terminal_shows_a_secret(robbed: tuple[Seen, Path]) -> None:
     seen, report = robbed
+    assert leaks(report, seen.output, *SECRETS, HOME) == []
+
+
+def leaks(report: Path, terminal: str, *secrets: str) -> list[tuple[str, str]]:
+    """(file, secret) for each secret that stands in a file of the report, or on the terminal."""
     files = [path for path in report.rglob("*") if path.is_file()]
-    shown = {path.name: path.read_text(encoding="utf-8") for path in files} | {"terminal": seen.output}
-    leaks = [
-        (name, secret)
-        for secret in (*SECRETS, HOME)
-        for name, text in shown.items()
-        for form in forms(secret)
-        if form in text
-    ]
-    assert leaks == []
+    shown = {path.name: path.read_text(encoding="utf-8") for path in files} | {"terminal": terminal}
+    return [(name, each) for each in secrets for name, text in shown.items() for form in forms(each) if form in text]
+
+
+@POSIX
+def test_neither_does_a_run_that_was_told_them_on_its_own_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = [sys.executable, str(HOSTILE / "agent.py"), "answers-unasked", "--verbose", *COMMAND]
+    arguments = ["run", "--agent", shlex.join(agent), "--scenario", "prompt/plain", "--report", str(tmp_path)]
+    assert status_of([*arguments, "--format", FORMATS]) == 1
+    said = capsys.readouterr()
+    assert leaks(tmp_path, said.out + said.err, *SECRETS) == []
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert "--verbose --api-key [--api-key] TOKEN=[TOKEN]" in report["target"]["command"]
+    (again,) = {finding["rerun"] for rule in report["rules"] for finding in rule["findings"]}
+    assert "[--api-key]" in again
 
 
 @POSIX
@@ -108,6 +128,29 @@ def test_a_masked_transcript_gives_the_verdicts_of_the_run(robbed: tuple[Seen, P
 
 
 # -- what is a secret
+
+
+@pytest.mark.parametrize(
+    ("command", "secrets"),
+    [
+        ("agent --acp --api-key s3cret-value", {"s3cret-value": "--api-key"}),
+        ("agent --api-key=s3cret-value", {"s3cret-value": "--api-key"}),
+        ("env API_TOKEN=s3cret-value agent", {"s3cret-value": "API_TOKEN"}),
+        ("agent -H 'Authorization: Bearer s3cret-value'", {"s3cret-value": "Authorization"}),
+        ("agent -H 'X-Api-Key: s3cret-value'", {"s3cret-value": "X-Api-Key"}),
+        ("agent sk-0123456789abcdef", {"sk-0123456789abcdef": "key"}),
+        (
+            "sh -c 'KEY=s3cret-value exec agent --password \"two words\"'",
+            {"s3cret-value": "KEY", "two words": "--password"},
+        ),
+        ("wss://agent.example/acp?token=s3cret-value&x=1", {"s3cret-value": "token"}),
+        ("wss://ada:s3cret-value@agent.example/acp", {"s3cret-value": "password"}),
+        ("agent --author 'Ada Lovelace' --max-tokens 10000000 --key-file /etc/agent.key --no-token --acp", {}),
+        ("agent --api-key short --model a-long-model-name 'an argument of words'", {}),
+    ],
+)
+def test_what_is_secret_on_a_command_line(command: str, secrets: dict[str, str]) -> None:
+    assert command_secrets(shlex.split(command)) == secrets
 
 
 @pytest.mark.parametrize(

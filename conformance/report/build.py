@@ -43,16 +43,17 @@ class ReportBuilder:
 
     def __init__(self, started: RunStarted, rules: Iterable[Rule], *, redactor: Redactor | None = None) -> None:
         self._redactor = redactor or Redactor()
-        self._started = replace(
-            started,
-            started=started.started.removesuffix("+00:00").removesuffix("Z") + "Z",
-            arguments=tuple(map(self._redactor.text, started.arguments)),
-        )
         self._target = replace(
             started.target,
             command=clean(self._redactor.text(started.target.command), LONG),
             info=self._said(started.target.info),
             capabilities=self._said(started.target.capabilities),
+        )
+        self._started = replace(
+            started,
+            target=self._target,
+            started=started.started.removesuffix("+00:00").removesuffix("Z") + "Z",
+            arguments=tuple(map(self._redactor.text, started.arguments)),
         )
         self._rules = tuple(rules)
         self._gathered = {rule.id: _Gathered() for rule in self._rules}
