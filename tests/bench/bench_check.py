@@ -19,6 +19,8 @@ from conformance.rules import judge
 def turns(events: int) -> Iterator[dict[str, Any]]:
     """A conversation of ordinary turns: prompt, response, message, running, eight chunks, a tool call, idle."""
 
+    seq = 0
+
     def line(direction: str, message: dict[str, Any]) -> dict[str, Any]:
         nonlocal seq
         seq += 1
@@ -27,7 +29,6 @@ def turns(events: int) -> Iterator[dict[str, Any]]:
     def update(body: dict[str, Any]) -> dict[str, Any]:
         return line("agent", {"method": "session/update", "params": {"sessionId": "s", "update": body}})
 
-    seq = 0
     info = {"name": "bench", "version": "1"}
     yield line(
         "client", {"id": 0, "method": "initialize", "params": {"protocolVersion": 2, "info": info, "capabilities": {}}}

@@ -120,8 +120,8 @@ def _do(event: dict[str, Any], lives: dict[str, Life], told: dict[str, list[Any]
     match control["event"]:
         case "started":
             command = [sys.executable, str(AGENT), "--store", f"{workdir}/sessions.sqlite"]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-            lives[conn] = Life(subprocess.Popen(command, **pipes))
+            pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+            lives[conn] = Life(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere))
             told[conn] = []
         case "closed":
             lives[conn].await_lines(len(told[conn]))
@@ -209,7 +209,7 @@ def main() -> None:
         lines = sum(e["dir"] != "control" for events in chosen.values() for e in events)
         print(f"{len(chosen)} scenarios over stdio, one at a time, {lines} lines; the reference agent without a model")
         print(f"{'round':>5}  {'suite s':>8}  {'floor s':>8}  {'ratio':>6}  {'cpu s':>6}  {'cpu ms a scenario':>17}")
-        ratios = []
+        ratios: list[float] = []
         while len(ratios) < ROUNDS and chosen:
             number = len(ratios) + 1
             suite, cpu, _ = run_suite(place, list(chosen))
