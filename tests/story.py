@@ -157,6 +157,11 @@ class Story:
     def warns(self, rule: str) -> list[str]:
         return [finding.message for finding in self.outcome(rule).findings if finding.kind is Kind.WARNING]
 
+    def proof(self, rule: str) -> list[int]:
+        """The positions of the events that the rule's only finding names."""
+        (finding,) = self.outcome(rule).findings
+        return [event.seq for event, _ in finding.because]
+
     def passes(self, rule: str) -> bool:
         """Exercised, and nothing found."""
         outcome = self.outcome(rule)

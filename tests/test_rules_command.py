@@ -48,6 +48,21 @@ class TestInserts:
         story.reply(command, messageId="u1")
         assert story.fails(INSERTS) == []
         assert window(story).fails(INSERTS)
+        assert story.proof(INSERTS) == [6, 7, 8]
+
+    def test_one_kind_of_command_is_enough_for_a_profile(self) -> None:
+        for trigger in ("local-command", "retained-command"):
+            story = Story(triggers={trigger: "/status"}).begin()
+            story.reply(story.prompt("/status", trigger=trigger), messageId="u1").user("u1", "/status").running()
+            assert story.idle("end_turn").passes(INSERTS)
+            assert story.passes(LIFECYCLE)
+            story.reply(story.prompt("Hi", nonce="acp-1"), messageId="u2")
+            assert story.outcome(INSERTS).not_applicable is None
+
+    def test_a_recording_has_no_profile(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("/lint"), messageId="u1")
+        assert story.outcome(INSERTS).not_applicable is None
 
     def test_refused_exercises_nothing(self) -> None:
         story, command = driven()
@@ -74,6 +89,7 @@ class TestLifecycle:
         story.reply(command, messageId="u1").user("u1", "/status").says("a1", "Fine.")
         assert story.fails(LIFECYCLE) == []
         assert window(story).fails(LIFECYCLE) == ["a command ran without running and idle being reported"]
+        assert story.proof(LIFECYCLE) == [6, 7, 9, 10]
 
     def test_idle_and_no_running(self) -> None:
         story, command = driven()
@@ -92,6 +108,35 @@ class TestLifecycle:
         assert story.fails(LIFECYCLE) == []
         story.after(15).control("waited", **{"for": "idle", "session": "s", "seconds": 15})
         assert story.fails(LIFECYCLE) == ["a command left its work open"]
+        assert story.proof(LIFECYCLE) == [6, 7, 9, 11]
+
+    def test_left_open_with_nothing_said(self) -> None:
+        story, command = driven()
+        story.reply(command, messageId="u1").user("u1", "/status").running()
+        story.control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert story.fails(LIFECYCLE) == ["a command left its work open"]
+
+    def test_its_tool_is_still_at_work(self) -> None:
+        for status, fails in (("pending", 0), ("in_progress", 0), ("completed", 1)):
+            story = foreign()
+            story.reply(story.prompt("/lint"), messageId="u1").user("u1", "/lint").running().says("a1", "Off.")
+            story.update("tool_call_update", toolCallId="c", title="t", status=status).after(40).barrier()
+            assert len(story.fails(LIFECYCLE)) == fails, status
+
+    def test_it_waits_for_the_client(self) -> None:
+        for is_answered in (False, True):
+            story = foreign()
+            story.reply(story.prompt("/lint"), messageId="u1").user("u1", "/lint").running().says("a1", "Off.")
+            story.asks("_ask", {"sessionId": "s"})
+            if is_answered:
+                story.answer(900)
+            assert bool(story.after(40).barrier().fails(LIFECYCLE)) is is_answered
+
+    def test_the_running_of_the_next_prompt_is_not_its_own(self) -> None:
+        story = foreign()
+        story.reply(story.prompt("/lint"), messageId="u1").user("u1", "/lint").says("a1", "Off.").after(5)
+        story.reply(story.prompt("Thanks"), messageId="u2").user("u2", "Thanks").running().idle("end_turn")
+        assert story.proof(LIFECYCLE) == [5, 6, 8, 9]
 
     def test_a_command_that_joins_open_work_exercises_nothing(self) -> None:
         story = Story(triggers={"local-command": "/status"}).begin().running()

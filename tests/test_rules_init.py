@@ -102,6 +102,28 @@ class TestVersion:
         story = Story()
         initialize(story, 2)
         assert story.silent(self.rule)
+        assert story.reply(initialize(story, 2), protocolVersion=2).passes(self.rule)
+
+    @pytest.mark.parametrize("code", [-32602, -32603])
+    def test_a_refusal_of_version_2_is_a_failure_of_another_kind(self, code: int) -> None:
+        story = Story()
+        assert story.refuse(initialize(story, 2), code).passes(self.rule)
+
+    def test_what_the_answer_has_instead_is_told(self) -> None:
+        assert answered(2, "2").fails(self.rule) == ['the answer\'s protocolVersion is "2", must be an integer']
+        story = Story()
+        story.reply(initialize(story, 2), info=INFO)
+        assert story.fails(self.rule) == ["the answer's protocolVersion is absent, must be an integer"]
+
+    def test_the_same_agent_is_known_by_its_info(self) -> None:
+        story = answered(2, 2)
+        story.reply(initialize(story, 2, at="bob"), at="bob", protocolVersion=1, info=INFO)
+        assert story.proof(self.rule) == [2, 3, 4]
+
+    def test_a_refusal_on_another_connection_of_a_driven_agent(self) -> None:
+        story = answered(2, 2)
+        story.refuse(initialize(story, 65535, at="bob"), -32602, at="bob")
+        assert story.proof(self.rule) == [2, 3, 4]
 
 
 class TestInfo:
@@ -113,7 +135,17 @@ class TestInfo:
     @pytest.mark.parametrize("info", [None, {}, {"name": "a"}, {"name": "a", "version": 1}, "a"])
     def test_it_is_absent_or_malformed(self, info: Any) -> None:
         story = Story()
-        assert len(story.reply(initialize(story, 2), protocolVersion=2, info=info).fails(self.rule)) == 1
+        story.reply(initialize(story, 2), protocolVersion=2, info=info)
+        assert len(story.fails(self.rule)) == 1
+        assert story.proof(self.rule) == [1, 2]
+
+    def test_of_each_answer(self) -> None:
+        story = Story()
+        initialize(story, 2)
+        story.refuse(initialize(story, 2), -32603).reply(initialize(story, 2), protocolVersion=1)
+        story.reply(initialize(story, 2), protocolVersion=2)
+        story.reply(initialize(story, 2), protocolVersion=2, info={})
+        assert len(story.fails(self.rule)) == 2
 
     def test_absent(self) -> None:
         story = Story()
@@ -123,6 +155,11 @@ class TestInfo:
     def test_version_1_has_another_field_for_it(self) -> None:
         story = Story()
         assert story.reply(initialize(story, 2), protocolVersion=1, agentInfo=INFO).silent(self.rule)
+
+
+def marker(path: list[str]) -> Any:
+    """Capabilities with true at the path."""
+    return {path[0]: marker(path[1:])} if path else True
 
 
 class TestMarkers:
@@ -152,6 +189,19 @@ class TestMarkers:
             ),
             ({"auth": []}, "capabilities.auth is an empty array, must be an object"),
             (True, "capabilities is true, must be an object"),
+            *(
+                (marker(path.split(".")), f"capabilities.{path} is true, must be an object")
+                for path in (
+                    "session.prompt",
+                    "session.prompt.image",
+                    "session.prompt.audio",
+                    "session.prompt.embeddedContext",
+                    "session.mcp",
+                    "session.mcp.stdio",
+                    "session.mcp.http",
+                    "session.additionalDirectories",
+                )
+            ),
         ],
     )
     def test_booleans(self, capabilities: Any, message: str) -> None:
@@ -160,6 +210,8 @@ class TestMarkers:
     def test_version_1_had_booleans(self) -> None:
         story = Story()
         assert story.reply(initialize(story, 2), protocolVersion=1, capabilities={"session": True}).silent(self.rule)
+        story.reply(initialize(story, 2), protocolVersion=2, capabilities={"session": True})
+        assert story.proof(self.rule) == [3, 4]
 
 
 class TestAuthMethods:
@@ -175,7 +227,9 @@ class TestAuthMethods:
         assert self.advertising(AGENT, custom).passes(self.rule)
 
     def test_a_repeated_id(self) -> None:
-        assert self.advertising(AGENT, AGENT).fails(self.rule) == ['the auth method id "key" stands there 2 times']
+        story = self.advertising(AGENT, AGENT)
+        assert story.fails(self.rule) == ['the auth method id "key" stands there 2 times']
+        assert story.proof(self.rule) == [1, 2]
 
     def test_a_type_without_underscore(self) -> None:
         story = self.advertising({"type": "sso", "methodId": "sso", "name": "SSO"})
@@ -203,3 +257,16 @@ class TestAuthMethods:
     def test_not_applicable_without_methods(self) -> None:
         outcome = Story().initialize().outcome(self.rule)
         assert (outcome.exercised, outcome.not_applicable) == (False, "the agent advertises no authMethods")
+
+    def test_before_they_were_advertised_they_need_not_exist(self) -> None:
+        story = Story()
+        story.refuse(story.request("auth/logout"), -32601)
+        asked = initialize(story, 2)
+        story.reply(asked, protocolVersion=2, info=INFO, authMethods=[AGENT])
+        assert story.passes(self.rule)
+
+    def test_nor_where_the_latest_answer_has_none(self) -> None:
+        story = self.advertising(AGENT)
+        story.reply(initialize(story, 2), protocolVersion=2, info=INFO)
+        story.refuse(story.request("auth/logout"), -32601).request("auth/logout")
+        assert story.passes(self.rule)
