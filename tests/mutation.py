@@ -134,8 +134,8 @@ class Everywhere(MutationVisitor):
             return False
         if isinstance(node, cst.FormattedString | cst.ConcatenatedString):
             return True
-        if isinstance(node, cst.SimpleString) and " " in node.value:
-            return True
+        if isinstance(node, cst.SimpleString) and (" " in node.value or node.value == '"inf"'):
+            return True  # float("INF") is float("inf")
         return bool(super()._skip_node_and_children(node))
 
 
