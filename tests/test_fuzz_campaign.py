@@ -142,8 +142,13 @@ def world():  # type: ignore[no-untyped-def]
 
 def investigated(profile: Profile, signature: Signature, steps: Steps) -> Failure | None:
     investigation = Investigation(profile, rules(strict=False), 1, PATIENCE, PATIENCE, seconds=30)
-    found = asyncio.run(investigation.confirmed(signature, steps, 1, "a test"))
-    return found[0] if found is not None else None
+
+    async def investigate() -> Failure | None:
+        confirmed = await investigation.confirmed(signature, steps)
+        found = await investigation.told(confirmed, 1, "a test") if confirmed is not None else None
+        return found[0] if found is not None else None
+
+    return asyncio.run(investigate())
 
 
 CRASH = Signature("fuzz.no-crash", "the agent was ended by SIGABRT by itself")

@@ -19,7 +19,7 @@ from typing import Final
 from conformance.fuzz import findings as failures_
 from conformance.fuzz.corpus import Corpus, changed
 from conformance.fuzz.findings import Failure, keep
-from conformance.fuzz.investigating import Investigation
+from conformance.fuzz.investigating import Confirmed, Investigation
 from conformance.fuzz.live import Live
 from conformance.fuzz.memory import children, resident
 from conformance.fuzz.moves import sequence_layer
@@ -48,6 +48,7 @@ _CHANGED: Final = 0.5  # of the sequences are made from earlier ones
 _QUIET: Final = 0.3  # of the sequences end with a quiet window
 _MOST_OF_A_RULE: Final = 4  # failures that are told of one rule
 _MOST_TRIES: Final = 3  # to confirm one suspicion, each from another sequence
+_MOST_RACES: Final = 3  # sequences that show a failure now and then, before one of them is made smaller
 _MOST_FALSE_STARTS: Final = 3
 _LEAST_PATIENCE: Final = 1.5  # seconds
 _PACES: Final = 10  # of the slowest answer of late: a patience that suffices while many sequences are tried
@@ -134,6 +135,7 @@ class Campaign:
         self._numbers = itertools.count(1)
         self._failure_numbers = itertools.count(1)
         self._pace = 0.0
+        self._races: dict[Signature, list[tuple[Confirmed, Made]]] = {}
         self._investigating = asyncio.Semaphore(max(1, options.jobs // 4))
 
     @property
@@ -158,6 +160,7 @@ class Campaign:
         try:
             await self._look_at_known_failures()
             await asyncio.gather(*workers)
+            await self._tell_races()
         except asyncio.CancelledError:
             for worker in workers:
                 worker.cancel()
@@ -166,6 +169,7 @@ class Campaign:
         finally:
             for worker in workers:
                 worker.cancel()
+            self.progress.left |= {signature: kept[0][1].origin for signature, kept in self._races.items()}
             self._keep()
         return True
 
@@ -295,19 +299,43 @@ class Campaign:
             self.progress.looking -= 1
 
     async def _look_into(self, signature: Signature, made: Made) -> None:
-        investigation = self._investigation(is_served=made.ground.is_served)
-        found = await investigation.confirmed(signature, made.steps, next(self._failure_numbers), made.origin)
-        if found is None:
-            self.progress.unconfirmed[signature] = made.origin
-            self.progress.tries[signature] += 1
-            self.progress.investigated.discard(signature)  # another sequence may show it
+        confirmed = await self._investigation(is_served=made.ground.is_served).confirmed(signature, made.steps)
+        if confirmed is None:
+            self._unproven(signature, made)
             return
         self.progress.unconfirmed.pop(signature, None)
+        races = self._races.setdefault(signature, [])
+        races.append((confirmed, made))
+        if confirmed.is_race and len(races) < _MOST_RACES and not self.is_over:
+            self.progress.investigated.discard(signature)  # a sequence that always shows it would tell more
+            return
+        await self._tell(signature)
+
+    async def _tell(self, signature: Signature) -> None:
+        """The failure that was confirmed: of the sequences that show it, the surest and shortest one."""
+        confirmed, made = min(self._races.pop(signature), key=lambda each: (each[0].is_race, len(each[0].steps)))
+        investigation = self._investigation(is_served=made.ground.is_served)
+        found = await investigation.told(confirmed, next(self._failure_numbers), made.origin)
+        if found is None:
+            self._unproven(signature, made)
+            return
         failure, shown = found
         self.progress.failures.append(failure)
         self.progress.shown[failure.number] = shown
         await self._write(failure)
         self._told(self)
+
+    def _unproven(self, signature: Signature, made: Made) -> None:
+        self.progress.unconfirmed[signature] = made.origin
+        self.progress.tries[signature] += 1
+        self.progress.investigated.discard(signature)  # another sequence may show it
+
+    async def _tell_races(self) -> None:
+        """What was put off until something surer came, and nothing did."""
+        enough = self.options.enough
+        for signature in list(self._races):
+            if enough is None or len(self.progress.failures) < enough:
+                await self._tell(signature)
 
     async def _write(self, failure: Failure) -> None:
         folder = self.options.folder

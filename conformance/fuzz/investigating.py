@@ -18,8 +18,20 @@ from conformance.profile import Profile
 from conformance.rules import Rule
 
 _TRIES: Final = 3  # for each smaller sequence, of what does not always show
-_QUICK: Final = 1.5  # seconds for that many tries: then a few more cost little
+_QUICK: Final = 2.0  # seconds for that many tries, the start of the process included: then a few more cost little
 _SIDE_BY_SIDE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """What a fresh process has shown: with these steps, which need not show it each time when `is_race`. `lives`: a
+    process that has served others shows it too; `is_quick`: there it costs little to try once more."""
+
+    signature: Signature
+    steps: Steps
+    is_race: bool
+    lives: bool
+    is_quick: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +56,24 @@ class Investigation:
     seconds: float = SECONDS
     is_served: bool = False
 
-    async def confirmed(
-        self, signature: Signature, steps: Steps, number: int, origin: str
-    ) -> tuple[Failure, Shown] | None:
-        """The failure, as small as it could be made, and a run that shows it; None where no fresh process showed it in
-        ten tries."""
+    async def confirmed(self, signature: Signature, steps: Steps) -> Confirmed | None:
+        """None where no fresh process showed it in ten tries."""
         trial = self._trial(signature)
         first = await self._first(trial, steps)
         if first is None:
             return None
         tries, steps = first
-        shrunk = await self._shrunk(trial, steps, is_race=tries > 1)
-        ways = [steps, *shrunk.trail]
+        began = time.monotonic()
+        async with Bench(trial, self.brief) as bench:
+            seen = [await bench.shows(steps) for _ in range(_TRIES)]
+        is_race = tries > 1 or not (all(seen) or not any(seen))
+        return Confirmed(signature, steps, is_race, any(seen), time.monotonic() - began < _QUICK)
+
+    async def told(self, confirmed: Confirmed, number: int, origin: str) -> tuple[Failure, Shown] | None:
+        """The failure, as small as it could be made, and a run that shows it; None where not one of ten runs does."""
+        signature = confirmed.signature
+        shrunk = await self._shrunk(confirmed)
+        ways = [confirmed.steps, *shrunk.trail]
         while ways:
             count, seen = await self.repeated(signature, ways[-1])
             if seen is not None:
@@ -106,29 +124,25 @@ class Investigation:
                 return (number + 1) // 2, candidate
         return None
 
-    async def _shrunk(self, trial: Trial, steps: Steps, *, is_race: bool) -> Shrunk:
+    async def _shrunk(self, confirmed: Confirmed) -> Shrunk:
         """On processes that serve many tries, where those show it too. What comes of that a fresh one must show; where
         it does not, shrinking goes on with fresh ones from the smallest that they show."""
         deadline = time.monotonic() + self.seconds
+        trial, is_race = self._trial(confirmed.signature), confirmed.is_race
         trail: list[Steps] = []
 
         async def on_fresh(candidate: Steps) -> bool:
             return await trial.fresh(candidate, self.brief) is not None
 
-        async with Bench(trial, self.brief) as bench:
-            began = time.monotonic()
-            seen = [await bench.shows(steps) for _ in range(_TRIES)]
-            is_quick = time.monotonic() - began < _QUICK
-            is_race = is_race or not all(seen)
-            if any(seen):
-                times = 2 if is_race else 3 if is_quick else 1
-                left = deadline - time.monotonic()
-                found = await _smaller(bench.shows, steps, left, is_race=is_race, times=times)
-                shown = await last_shown(on_fresh, found.trail, is_race=is_race)
-                trail = found.trail[:shown]
-                if shown == len(found.trail):
-                    return found
-        start = trail[-1] if trail else steps
+        if confirmed.lives:
+            times = 2 if is_race else 3 if confirmed.is_quick else 1
+            async with Bench(trial, self.brief) as bench:
+                found = await _smaller(bench.shows, confirmed.steps, self.seconds, is_race=is_race, times=times)
+            shown = await last_shown(on_fresh, found.trail, is_race=is_race)
+            if shown == len(found.trail):
+                return found
+            trail = found.trail[:shown]
+        start = trail[-1] if trail else confirmed.steps
         more = await _smaller(on_fresh, start, deadline - time.monotonic(), is_race=is_race, times=2)
         return Shrunk([*trail, *more.trail], more.gave_up)
 

@@ -150,6 +150,17 @@ def _close(draft: Draft) -> None:
     if (about := draft.about()) is not None:
         given = {"wait": False} if draft.random.random() < 0.4 else {}
         draft.add("close", {**about, **given})
+        _afterwards(draft, about)
+
+
+def _afterwards(draft: Draft, about: Given) -> None:
+    """What is asked of a session that is gone, or going: most of it, one time in two."""
+    steps: dict[str, Given] = {"delete": {}, "close": {}, "cancel": {}, "resume": {"replay": "start"}, "prompt": {}}
+    if not draft.world.deletes:
+        del steps["delete"]
+    if draft.random.random() < 0.5:
+        verb = draft.random.choice(list(steps))
+        draft.add(verb, {"by": about["by"], "in": about["in"], **draft.after(), **steps[verb]})
 
 
 def _close_and_resume(draft: Draft) -> None:
@@ -161,6 +172,7 @@ def _close_and_resume(draft: Draft) -> None:
 def _delete(draft: Draft) -> None:
     if (about := draft.about()) is not None:
         draft.add("delete", {**about, **({"wait": False} if draft.random.random() < 0.4 else {})})
+        _afterwards(draft, about)
 
 
 def _config(draft: Draft) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from conformance.fuzz.live import CLIENT, Live
-from conformance.fuzz.situations import Mark, situation
+from conformance.fuzz.situations import Mark, Past, situation
 from conformance.history import History, Recorder
 from conformance.model import ScriptedModel
 from conformance.peers import AgentDidNotStart, ConnectionEnded
@@ -69,10 +69,12 @@ async def on_live(
 
 
 async def _perform(stage: Stage, scenario: Scenario, marks: list[Mark], unmet: set[int], *, is_strict: bool) -> None:
+    past = Past()
     for place, step in enumerate(scenario.steps):
         if place == 0:
             continue  # connect: done
-        marks.append(situation(stage, step))
+        marks.append(situation(stage, step, past.of(step)))
+        past.note(step)
         try:
             await perform(stage, [step])
         except (NotBroughtAbout, NotApplicable):

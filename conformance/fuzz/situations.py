@@ -31,8 +31,8 @@ class Mark:
     step: str
 
 
-def situation(stage: Stage, step: Step) -> Mark:
-    """The mark of a step that is about to be performed."""
+def situation(stage: Stage, step: Step, past: tuple[str, ...] = ()) -> Mark:
+    """The mark of a step that is about to be performed. `past` is what was done to its session lately."""
     given = step.arguments
     actor = stage.actors.get(given.get("by", "")) or next(iter(stage.actors.values()), None)
     if actor is None or not actor.is_open:
@@ -41,6 +41,7 @@ def situation(stage: Stage, step: Step) -> Mark:
     pending = [sent.method.rpartition("/")[2] for sent in stage.unanswered(actor.conn)]
     words = [
         (stage.state(actor.conn, chat.id) or "quiet") if chat is not None else "-",
+        *past,
         *(f"{min(pending.count(name), 3)} {name}" for name in sorted(set(pending))),
     ]
     if actor.client.held:
@@ -50,6 +51,25 @@ def situation(stage: Stage, step: Step) -> Mark:
     if actor.lives > 1:
         words.append("restarted")
     return Mark(stage.now, ", ".join(words), spoken(step))
+
+
+class Past:
+    """What was done to each session and is not undone: cancels in a row, a close, a delete."""
+
+    _ENDS: Final = ("cancel", "close", "delete")
+
+    def __init__(self) -> None:
+        self._done: dict[str, tuple[str, ...]] = {}
+
+    def of(self, step: Step) -> tuple[str, ...]:
+        return self._done.get(str(step.arguments.get("in", "")), ())
+
+    def note(self, step: Step) -> None:
+        session, done = str(step.arguments.get("in", "")), self.of(step)
+        if step.verb in self._ENDS:
+            self._done[session] = (*done, f"after {step.verb}")[-3:]
+        elif step.verb == "resume" or (step.verb == "prompt" and "after close" not in done):
+            self._done.pop(session, None)
 
 
 def spoken(step: Step) -> str:
