@@ -154,7 +154,7 @@ def known_methods(connection: Connection) -> Verdict:
         if method in AGENT_METHODS or method in PROTOCOL_METHODS or method.startswith(("_", "$/")) or method in told:
             continue
         told.add(method)
-        if any(entry.name == method and entry.sender in ("agent", "both") for entry in UNSTABLE_METHODS):
+        if any(entry.name == method and entry.sender != "client" for entry in UNSTABLE_METHODS):
             yield warning(f"{method} is a method of the unstable schema", (event, "this call"))
         elif method in V1_METHODS:
             yield violation(f"{method} is a method of version 1", (event, "this call, under version 2"))
