@@ -4,6 +4,7 @@ command's work.
 Exit status: 0 conformant, 1 nonconformant, 2 wrong usage or configuration, 3 incomplete, 130 interrupted.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -80,7 +81,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and leaves with its exit status."""
     global owns_the_process
     owns_the_process = True
+    _open_what_was_closed()
     sys.exit(status_of(arguments))
+
+
+def _open_what_was_closed() -> None:
+    """Whoever starts us with stdout or stderr closed wants nothing of it: no file of ours may come in its place."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def status_of(arguments: Sequence[str] | None = None) -> int:

@@ -4,6 +4,7 @@ is told, and nothing else is lost."""
 import asyncio
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -174,6 +175,30 @@ def test_a_view_that_does_not_fit_costs_only_itself(suite: Callable[..., Running
     assert any("report.html could not be written" in problem for problem in report["problems"])
     assert "report.html could not be written" in (running.report / "junit.xml").read_text(encoding="utf-8")
     assert not list(running.report.glob("*.part"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is a device of Linux")
+def test_a_full_stdout_costs_the_terminal_and_is_no_bug(tmp_path: Path) -> None:
+    suite = [*SUITE, "--agent", tiny(), "--scenario", "init/plain", "--format", "html", "--report", "report"]
+    environment = {**os.environ, "PYTHONPATH": str(TINY.parent.parent)}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(suite, cwd=tmp_path, env=environment, stdout=full, stderr=subprocess.PIPE, timeout=HANGS)
+    assert done.returncode == 3, "a gate must not be green without its verdict"
+    assert done.stderr == b"acp-conformance: the reporter Console cannot write: No space left on device\n"
+    report = report_in(tmp_path / "report")
+    assert report["problems"] == ["the reporter Console cannot write: No space left on device"]
+    assert statuses(report)["init.version"] == "pass"
+    assert (tmp_path / "report" / "report.html").exists()
+
+
+@POSIX
+def test_a_closed_stdout_costs_nothing_else(tmp_path: Path) -> None:
+    words = [*SUITE, "--agent", tiny(), "--scenario", "init/plain", "--format", "html", "--report", "report"]
+    environment = {**os.environ, "PYTHONPATH": str(TINY.parent.parent)}
+    shell = ["sh", "-c", shlex.join(words) + " >&- 2>&-"]
+    assert subprocess.run(shell, cwd=tmp_path, env=environment, timeout=HANGS).returncode == 0
+    assert report_in(tmp_path / "report")["verdict"] == "conformant"
+    assert (tmp_path / "report" / "report.html").read_text(encoding="utf-8").startswith("<!")
 
 
 def test_transcripts_that_cannot_be_written_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Which exceptions are a user's to mend, and how they are told: one message, no traceback."""
 
+import errno
 import sys
 
 
@@ -14,9 +15,12 @@ def told(error: Exception) -> str | None:
             return str(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror or error}"
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return f"the output could not be written: {error.strerror}"
     return None
 
 
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
 _OURS = (
     ("conformance.history.transcript", "TranscriptError"),
     ("conformance.scenario.errors", "ScenarioError"),

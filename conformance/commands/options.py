@@ -162,7 +162,8 @@ def _write_all(report: "Report", folder: Path, names: Sequence[str]) -> tuple[li
 
 
 class Reporters:
-    """One sink that hands each event to all. One that breaks gets no more of them, and is told in `failures`."""
+    """One sink that hands each event to all. One that breaks, or cannot write, gets no more of them, and is told in
+    `failures`."""
 
     def __init__(self, sinks: "Sequence[Callable[[RunEvent], None]]") -> None:
         self._sinks = list(sinks)
@@ -172,6 +173,9 @@ class Reporters:
         for sink in tuple(self._sinks):
             try:
                 sink(event)
+            except OSError as error:
+                self._sinks.remove(sink)
+                self.failures.append(f"the reporter {type(sink).__name__} cannot write: {error.strerror or error}")
             except Exception as error:  # a reporter's own bug must not cost the run
                 from conformance.report.problems import bug
 

@@ -71,11 +71,15 @@ class Console:
             return PLAIN_WIDTH
 
     def print(self, lines: Iterable[Line]) -> None:
-        """Writes the lines. A reader that has gone (`| head`) ends the output and nothing else."""
+        """Writes the lines. A reader that has gone (`| head`) ends the output and nothing else. Raises OSError where
+        nothing can be written, once."""
         try:
             self._print(lines)
         except BrokenPipeError:
             _silence(self._stream)
+        except OSError:
+            _silence(self._stream)
+            raise
 
     def _print(self, lines: Iterable[Line]) -> None:
         for line in lines:
