@@ -84,8 +84,9 @@ async def play(
             async with asyncio.timeout(max(_LEAST_FAREWELL, deadline - asyncio.get_running_loop().time())):
                 await wind_up(stage, is_whole=played.status == "completed")
     finally:
-        if played.status == "completed" and not played.reason and stage.ambiguous:
-            played = replace(played, reason=_AMBIGUOUS.format(", ".join(sent.alias for sent in stage.ambiguous)))
+        if played.status == "completed" and stage.ambiguous:
+            ambiguous = _AMBIGUOUS.format(", ".join(sent.alias for sent in stage.ambiguous))
+            played = replace(played, reason="; ".join(filter(None, (played.reason, ambiguous))))
         if is_done is not None and not played.unanswered:  # whether to begin another is not known before it is told
             is_done.set()
         await _end(stage)
