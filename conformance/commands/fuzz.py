@@ -133,7 +133,15 @@ def command(
 
 
 def _run(campaign: "Campaign") -> bool:
-    """Ctrl-C ends it in order."""
+    """Ctrl-C, TERM and HUP end it in order."""
     import asyncio
 
-    return asyncio.run(campaign.run())
+    from conformance.interrupts import interruptible
+
+    async def interrupted() -> bool:
+        task = asyncio.current_task()
+        assert task is not None
+        with interruptible(task):
+            return await campaign.run()
+
+    return asyncio.run(interrupted())

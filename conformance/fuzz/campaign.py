@@ -7,10 +7,11 @@ is as long as the agent reacts as it did.
 """
 
 import asyncio
+import contextlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -258,7 +259,8 @@ class Campaign:
                     is_sure = False
                     if self.options.folder is not None:
                         path = self.options.folder / "transcripts" / f"unproven-{made.number}.ndjson"
-                        keep(ran.history, path, redactor_of(self.profile))
+                        with self._or_problem():
+                            keep(ran.history, path, redactor_of(self.profile))
         self._told(self)
         return is_sure
 
@@ -345,7 +347,8 @@ class Campaign:
         investigation = self._investigation(is_served=failure.is_served)
         if (shown := await investigation.transcribed(failure, path)) is not None:
             self.progress.shown[failure.number] = shown
-        failures_.save(folder, [*self.progress.failures, *self.progress.mended])
+        with self._or_problem():
+            failures_.save(folder, [*self.progress.failures, *self.progress.mended])
 
     async def _look_at_known_failures(self) -> None:
         """What an earlier campaign found is looked at first: it is told again where it is still there."""
@@ -375,8 +378,18 @@ class Campaign:
     def _keep(self) -> None:
         folder = self.options.folder
         if folder is not None:
-            self.corpus.save(folder)
-            failures_.save(folder, [*self.progress.failures, *self.progress.mended])
+            with self._or_problem():
+                self.corpus.save(folder)
+                failures_.save(folder, [*self.progress.failures, *self.progress.mended])
+
+    @contextlib.contextmanager
+    def _or_problem(self) -> Iterator[None]:
+        """What cannot be written ends the campaign, whose findings would be lost; what was found is told."""
+        try:
+            yield
+        except OSError as error:
+            where = error.filename or self.options.folder
+            self.progress.problem = self.progress.problem or f"{where} could not be written: {error.strerror or error}"
 
 
 def _met(steps: Steps, ran: Ran) -> Steps:
