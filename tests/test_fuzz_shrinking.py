@@ -52,6 +52,23 @@ def test_steps_that_do_not_matter_go() -> None:
     assert not shrinking.gave_up
 
 
+def test_what_another_session_does_goes_at_once() -> None:
+    other: Steps = [
+        {"new-session": {"by": "ada", "as": "s2"}},
+        *({"prompt": {"by": "ada", "in": "s2", "as": f"q{n}"}} for n in range(30)),
+    ]
+    asked = 0
+
+    def shows(steps: Steps) -> bool:
+        nonlocal asked
+        asked += 1
+        return verbs(steps).count("cancel") >= 2
+
+    smallest, _ = shrunk(shows, [*LONG[:5], *other, *LONG[5:]])
+    assert verbs(smallest) == ["connect", "new-session", "cancel", "cancel"]
+    assert asked < 40
+
+
 def test_params_and_then_delays_are_made_simple() -> None:
     def shows(steps: Steps) -> bool:
         return any(

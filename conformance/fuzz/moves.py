@@ -154,13 +154,15 @@ def _close(draft: Draft) -> None:
 
 
 def _afterwards(draft: Draft, about: Given) -> None:
-    """What is asked of a session that is gone, or going: most of it, one time in two."""
+    """What is asked of a session that is gone, or going, one time in two; then what there is, one time in four."""
     steps: dict[str, Given] = {"delete": {}, "close": {}, "cancel": {}, "resume": {"replay": "start"}, "prompt": {}}
     if not draft.world.deletes:
         del steps["delete"]
     if draft.random.random() < 0.5:
         verb = draft.random.choice(list(steps))
         draft.add(verb, {"by": about["by"], "in": about["in"], **draft.after(), **steps[verb]})
+    if draft.random.random() < 0.25:
+        _list(draft)
 
 
 def _close_and_resume(draft: Draft) -> None:
@@ -315,7 +317,7 @@ MOVES: Final[tuple[tuple[Move, float, Callable[[World], bool]], ...]] = (
     (_close_and_resume, 3, _always),
     (_delete, 1.5, lambda world: world.deletes),
     (_config, 2, _always),
-    (_list, 1.5, _always),
+    (_list, 2.5, _always),
     (_answer, 3, _always),
     (_answer_held, 3, _always),
     (_model, 8, lambda world: world.has_model),

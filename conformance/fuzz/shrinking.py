@@ -41,6 +41,7 @@ class Shrinking:
         best = steps
         while not self.gave_up:
             before = json.dumps(best)
+            best = await self._simpler(best, _without_a_kind)
             best = await self._fewer_steps(best)
             best = await self._simpler(best, _simpler_steps)
             best = await self._simpler(best, _shorter_delays)
@@ -94,6 +95,23 @@ class Shrinking:
         if key not in self.asked:
             self.asked[key] = await self.shows(candidate)
         return self.asked[key]
+
+
+def _without_a_kind(steps: Steps) -> Iterator[Steps]:
+    """Each sequence without all that a session or a client does, or all that one verb does."""
+    kinds: dict[tuple[str, str], int] = {}
+    for step in steps[1:]:
+        for kind in _kinds(step):
+            kinds[kind] = kinds.get(kind, 0) + 1
+    for kind in sorted(kinds, key=lambda kind: -kinds[kind]):
+        yield repaired([step for place, step in enumerate(steps) if not place or kind not in _kinds(step)])
+
+
+def _kinds(step: dict[str, Any]) -> list[tuple[str, str]]:
+    ((verb, given),) = step.items()
+    named = [(key, given[key]) for key in ("by", "in") if isinstance(given, dict) and isinstance(given.get(key), str)]
+    made = [("in", given["as"])] if verb == "new-session" else []
+    return [("verb", verb), *named, *made]
 
 
 def _simpler_steps(steps: Steps) -> Iterator[Steps]:
