@@ -115,6 +115,31 @@ def test_a_signal_ends_a_run_with_the_report_so_far(suite: Callable[..., Running
     assert bearing(running.token) == []
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the agent is looked for in /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_ends_a_campaign_with_the_report_so_far(tmp_path: Path, number: int) -> None:
+    """Its agents are ended in order, and told nothing of on stderr."""
+    token = f"interrupts-{time.monotonic_ns()}-{os.getpid()}"
+    words = [sys.executable, "-m", "conformance", "fuzz", "--agent", tiny(), "--budget", "600s", "--report", "report"]
+    environment = {**os.environ, "HOSTILE_TOKEN": token, "PYTHONPATH": str(TINY.parent.parent)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True) as campaign:
+        try:
+            deadline = time.monotonic() + HANGS
+            while len(bearing(token)) < 2:  # the campaign itself, and an agent
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            campaign.send_signal(number)
+            _, err = campaign.communicate(timeout=HANGS)
+        finally:
+            campaign.kill()
+    assert campaign.returncode == 130
+    assert err == "acp-conformance: interrupted; the agents are told goodbye. Once more ends them at once.\n"
+    (problem,) = report_in(tmp_path / "report")["problems"]
+    assert problem.startswith("interrupted after ")
+    assert bearing(token) == []
+
+
 @POSIX
 def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_stays(suite: Callable[..., Running], tmp_path: Path) -> None:
     (tmp_path / "acp-conformance.toml").write_text("[limits]\ngrace = 3600\n", encoding="utf-8")

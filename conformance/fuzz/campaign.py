@@ -163,13 +163,11 @@ class Campaign:
             await asyncio.gather(*workers)
             await self._tell_races()
         except asyncio.CancelledError:
-            for worker in workers:
-                worker.cancel()
+            _cancel(workers)
             await asyncio.gather(*workers, return_exceptions=True)
             return False
         finally:
-            for worker in workers:
-                worker.cancel()
+            _cancel(workers)
             self.progress.left |= {signature: kept[0][1].origin for signature, kept in self._races.items()}
             self._keep()
         return True
@@ -340,8 +338,7 @@ class Campaign:
                 await self._tell(signature)
 
     async def _write(self, failure: Failure) -> None:
-        folder = self.options.folder
-        if folder is None:
+        if (folder := self.options.folder) is None:
             return
         path = folder / "transcripts" / f"{failure.name}.ndjson"
         investigation = self._investigation(is_served=failure.is_served)
@@ -376,8 +373,7 @@ class Campaign:
         self._failure_numbers = itertools.count(max((failure.number for failure in known), default=0) + 1)
 
     def _keep(self) -> None:
-        folder = self.options.folder
-        if folder is not None:
+        if (folder := self.options.folder) is not None:
             with self._or_problem():
                 self.corpus.save(folder)
                 failures_.save(folder, [*self.progress.failures, *self.progress.mended])
@@ -395,3 +391,9 @@ class Campaign:
 def _met(steps: Steps, ran: Ran) -> Steps:
     """The steps without those whose situation did not arise: a scenario would end there."""
     return [step for place, step in enumerate(steps) if place not in ran.unmet]
+
+
+def _cancel(workers: Sequence[asyncio.Task[None]]) -> None:
+    """Once: a second time would cut short how they end their agents."""
+    for worker in (each for each in workers if not each.cancelling()):
+        worker.cancel()
