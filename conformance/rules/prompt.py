@@ -360,7 +360,7 @@ def one_submission_one_message(submission: Submission) -> Verdict:
 def retry_is_a_new_message(session: Session) -> Verdict:
     lost: dict[str, Submission] = {}
     for again in session.submissions:
-        content = json.dumps(again.blocks, sort_keys=True, default=str)
+        content = json.dumps(again.blocks, sort_keys=True)
         first = lost.get(content)
         if again.response is None:
             lost.setdefault(content, again)
