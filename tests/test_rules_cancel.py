@@ -636,6 +636,15 @@ def test_a_cancel_on_its_way_when_the_prompt_was_sent_is_suspicious_only() -> No
     assert story.fails(QUIET) == ["a cancel of an idle session ended the next work"]
 
 
+def test_a_cancel_that_two_prompts_crossed_may_have_stopped_both() -> None:
+    story = at_work()
+    cancel = story.cancel()
+    second = cancel.prompt("And now?")
+    story.idle("cancelled").running().user("u2", "And now?").reply(second, messageId="u2").idle("cancelled")
+    assert story.fails("cancel.only-when-cancelled") == []
+    assert len(story.warns("cancel.only-when-cancelled")) == 1
+
+
 def test_work_that_began_before_its_prompt_was_inserted_may_have_met_the_cancel() -> None:
     story = Story().begin()
     prompt = story.cancel().prompt("Hello", nonce="acp-1")

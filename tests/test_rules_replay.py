@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from conformance.conversation import read
 from conformance.rules import RULES, judge
 from tests.story import Story, proves
 
@@ -268,6 +269,14 @@ class TestBeforeResponse:
 
 
 class TestUnasked:
+    def test_a_pending_prompt_may_be_reported_once_more(self) -> None:
+        story = lived()
+        second = story.prompt("And now?")
+        story.user("u2", "And now?")
+        resumed = story.resume()
+        story.user("u2", "And now?").reply(second, messageId="u2").running().reply(resumed)
+        assert story.fails(UNASKED) == []
+
     def test_known_messages(self) -> None:
         story = lived()
         resumed = story.resume()
@@ -564,6 +573,22 @@ class TestRunsNothing:
     def test_no_replayed_prompt_exercises_nothing(self) -> None:
         story = lived()
         assert story.idle().reply(story.resume()).silent(RUNS)
+
+
+class TestResumesThatAreNoMessages:
+    def test_an_answer_to_nobody_ends_the_window(self) -> None:
+        story = Story().begin()
+        story.client({"id": {}, "method": "session/resume", "params": {"sessionId": "s", "cwd": "/w"}})
+        story.refuse(None, -32600)
+        first = story.prompt("/status", trigger="local-command")
+        story.user("u1", "/status").reply(first, messageId="u1").running().says("a1", "Well.").idle("end_turn")
+        assert story.fails("command.inserts-a-message") == []
+        (replay,) = read(story.recorder.history).connections["ada"].views["s"].replays
+        assert replay.closes < first_report(story)
+
+
+def first_report(story: Story) -> int:
+    return next(e.seq for e in story.recorder.history if "user_message" in str(e.message))
 
 
 class TestDistinctMessages:

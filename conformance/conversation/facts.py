@@ -279,6 +279,7 @@ class Replay:
     view: View
     was_busy: bool = False  # the session was known to be at work when the resume was asked
     unanswered: list[Submission] = field(default_factory=list)  # prompts that were pending when the resume was asked
+    refused: Event | None = None  # an error that names no id, which answers a request that could not be read
 
     @property
     def seq(self) -> int:
@@ -287,12 +288,12 @@ class Replay:
     @property
     def closes(self) -> float:
         """The position of the response; infinity while it is pending."""
-        return self.request.answered_at
+        return self.request.answered_at if self.refused is None else self.refused.seq
 
     @property
     def until(self) -> float:
         """Where its updates end: its response or, where none came, the next resume."""
-        following = self.view.replay_after(self.seq) if self.request.response is None else None
+        following = self.view.replay_after(self.seq) if self.closes == float("inf") else None
         return following.seq if following is not None else self.closes
 
     def holds(self, update: Update) -> bool:

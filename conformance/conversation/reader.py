@@ -188,6 +188,8 @@ class _Reader:
             (connection.strays if event.dir == "agent" else connection.client_strays).append(event)
             if event.dir == "agent":
                 self._stray_session(connection, event)
+                if identifier is None:
+                    self._refused(connection, event)
             return
         unanswered = self._unanswered[connection.name, sender, *request_key(identifier)]
         if not unanswered:
@@ -208,6 +210,16 @@ class _Reader:
             result = request.result if request.succeeded else None
             if isinstance(result, dict) and isinstance(identifier := result.get("messageId"), str):
                 session.note("user", identifier, event.seq)
+
+    def _refused(self, connection: Connection, event: Event) -> None:
+        """An answer to nobody ends the first resume that is no valid message: its id could not be given back."""
+        for view in connection.views.values():
+            now = self._now(view)
+            for replay in now.replays:
+                if replay.request.event.envelope is not None and replay.request.event.envelope.flaws:
+                    replay.refused = event
+                    now.replays = [other for other in now.replays if other is not replay]
+                    return
 
     def _created(self, connection: Connection, request: Request) -> None:
         identifier = request.result.get("sessionId") if isinstance(request.result, dict) else None

@@ -302,7 +302,8 @@ def stopped_by_nobody(work: Work) -> Finding | None:
     first = (
         (submissions[0].request.event, "this prompt begins work") if submissions else (work.began.event, "work begins")
     )
-    stale = next(iter(reversed(session.stops_between(before, since))), None)
+    latest = next(iter(reversed(session.stops_between(-1, since))), None)
+    stale = latest if latest is not None and latest.seq > before else None
     told = ((stale, "the session is stopped while no work is open"),) if stale is not None else ()
     proof = (*told, first, (ended.event, "the work ends as cancelled, and nobody stopped it"))
     own = {submission.message_id for submission in submissions}
@@ -320,7 +321,9 @@ def stopped_by_nobody(work: Work) -> Finding | None:
         return warning("work ended as cancelled; a prompt that came meanwhile may have stopped it", *proof)
     if stale is not None and stale.conn != ended.event.conn and apart(stale, first[0]) < LONG:
         return None  # the order of two connections' lines is not the agent's
-    if stale is not None and apart(stale, first[0]) < LONG and _was_on_its_way(work, stale, first[0]):
+    if latest is not stale and since > before:
+        latest = None  # it had ended the work before when the prompt was sent
+    if latest is not None and apart(latest, first[0]) < LONG and _was_on_its_way(work, latest, first[0]):
         return warning(OVERTAKEN, *proof)
     return violation("work that nobody stopped ended as cancelled", *proof)
 

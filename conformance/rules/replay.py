@@ -60,9 +60,10 @@ def retold(replay: Replay, updates: Iterable[Update]) -> list[Update]:
     message that no prompt of the history explains with agent output after it and no work open, which cannot be
     live. Empty where all may be live."""
     stranger: Update | None = None
+    pending = {submission.message_id for submission in replay.pending}  # reported meanwhile, perhaps once more
     for update in updates:
         kind, identifier = MESSAGE_KINDS.get(update.kind), update.message_id
-        if kind is None or identifier is None or not has_content(update):
+        if kind is None or identifier is None or identifier in pending or not has_content(update):
             continue
         if is_settled(replay, kind, identifier):
             if _repeats(replay, kind, identifier, update):
@@ -185,7 +186,8 @@ def after_response(replay: Replay) -> Sequence[Update]:
     exercised="a resume without replayFrom of a session with history",
     proof="a message of earlier history is told again, or a finished tool call, or user messages and answers that no "
     "prompt explains",
-    never="state, commands, config, usage and title updates; updates of work that is still running; a plan: a warning",
+    never="state, commands, config, usage and title updates; updates of work that is still running; the report of a "
+    "prompt that was pending; a plan: a warning",
 )
 def none_unless_asked(replay: Replay) -> Verdict:
     response, session = replay.request.response, replay.view.session
