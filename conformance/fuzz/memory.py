@@ -5,6 +5,7 @@ Looks at the process where the system tells of it (Linux). An agent may keep wha
 sent: growth counts only beyond a multiple of the bytes that were exchanged.
 """
 
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -27,7 +28,7 @@ _KEPT: Final = 8  # times the bytes of a round, for an agent that keeps all of i
 def resident(live: Live) -> int:
     """Bytes; 0 where that is not known."""
     connection = live.connection
-    if not isinstance(connection, ProcessConnection):
+    if not isinstance(connection, ProcessConnection) or sys.platform == "win32":
         return 0
     try:
         pages = Path(f"/proc/{connection.process.family.leader}/statm").read_text(encoding="ascii").split()[1]

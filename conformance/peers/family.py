@@ -23,7 +23,6 @@ MARK: Final = "ACP_CONFORMANCE_PEER"
 
 _PROC: Final = Path("/proc")
 _HAS_PROC: Final = (_PROC / "self" / "stat").exists()
-_IS_WINDOWS: Final = sys.platform == "win32"
 _ROUNDS: Final = 50  # of killing, a few hundredths of a second each: a family that forks faster than that is given up
 _LAST_HUNT: Final = 3.0  # seconds for those who hid from their family
 _FAREWELL: Final = 0.5  # seconds for who left the group to end in an orderly way
@@ -66,7 +65,7 @@ class Family:
 
     def members(self) -> list[Member]:
         """Who is alive now, the leader included; zombies are not. Takes some milliseconds; may run in a thread."""
-        if _IS_WINDOWS:
+        if sys.platform == "win32":
             return []
         processes = {process.pid: process for process in _processes()}
         leader = processes.get(self.leader)
@@ -83,7 +82,7 @@ class Family:
 
     def group_is_empty(self) -> bool:
         """Whether no process of the agent's group is left, at the cost of one system call."""
-        if _IS_WINDOWS:
+        if sys.platform == "win32":
             return True
         try:
             os.killpg(self.leader, 0)
@@ -95,20 +94,16 @@ class Family:
 
     def terminate(self) -> None:
         """Asks the whole group to end; wakes it first where it was stopped."""
-        if _IS_WINDOWS:
+        if sys.platform == "win32":
             with contextlib.suppress(OSError):
-                os.kill(self.leader, signal.CTRL_BREAK_EVENT)  # type: ignore[attr-defined]
-            return
-        self._signal_group(signal.SIGTERM)
-        self._signal_group(signal.SIGCONT)
+                os.kill(self.leader, signal.CTRL_BREAK_EVENT)
+        else:
+            _signal_group(self.leader, signal.SIGTERM)
+            _signal_group(self.leader, signal.SIGCONT)
 
     def kill(self) -> None:
         """Ends the group at once, in one system call; stopped processes too."""
-        if _IS_WINDOWS:
-            command = ["taskkill", "/T", "/F", "/PID", str(self.leader)]
-            subprocess.run(command, capture_output=True, check=False, timeout=10)
-            return
-        self._signal_group(signal.SIGKILL)
+        _end_group(self.leader)
 
     async def kill_all(self) -> int:
         """Ends the group at once, and then whoever left it; returns how many are alive nevertheless.
@@ -117,6 +112,13 @@ class Family:
         back. So those are asked first.
         """
         self.kill()
+        members = await self._killed_who_left()
+        self.forget()
+        return len(members)
+
+    async def _killed_who_left(self) -> list[Member]:
+        if sys.platform == "win32":
+            return []
         members = await self.wait_until_empty(0.0)
         if members:
             _signal_each((member.pid for member in members), signal.SIGTERM)
@@ -130,8 +132,7 @@ class Family:
                 _signal_each((member.pid for member in members), number)
             await asyncio.sleep(0.005 * min(attempt + 1, 10))
             members = await asyncio.to_thread(self.members)
-        self.forget()
-        return len(members)
+        return members
 
     async def wait_until_empty(self, seconds: float) -> list[Member]:
         """Who is alive after `seconds`; returns as soon as nobody is."""
@@ -168,9 +169,21 @@ class Family:
         except OSError:
             return False
 
-    def _signal_group(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.leader, number)
+
+def _end_group(leader: int) -> None:
+    if sys.platform == "win32":
+        command = ["taskkill", "/T", "/F", "/PID", str(leader)]
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(command, capture_output=True, check=False, timeout=10)
+    else:
+        _signal_group(leader, signal.SIGKILL)
+
+
+def _signal_group(leader: int, number: int) -> None:
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
 
 
 def _signal_each(pids: Iterable[int], number: int) -> None:
@@ -184,6 +197,8 @@ def _processes() -> Iterator[_Process]:
 
 
 def _from_proc() -> Iterator[_Process]:
+    if sys.platform == "win32":
+        return
     page = os.sysconf("SC_PAGE_SIZE")
     with os.scandir(_PROC) as entries:
         pids = [entry.name for entry in entries if entry.name.isdigit()]
@@ -230,9 +245,7 @@ def _from_ps() -> Iterator[_Process]:
 def end_the_living() -> None:
     """Ends the groups of all agents at once; the last resort of an interpreter that ends in mid-run, too."""
     for leader in tuple(_living):
-        if not _IS_WINDOWS:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(leader, signal.SIGKILL)
+        _end_group(leader)
 
 
 @contextlib.contextmanager
@@ -262,7 +275,7 @@ def adopt_orphans() -> bool:
 def end_orphans() -> None:
     """After `adopt_orphans`, once no agent runs any more: ends whoever hid from its family, and all of theirs, since
     they become ours in turn. As elsewhere, each is asked first."""
-    if not _adopts:
+    if not _adopts or sys.platform == "win32":
         return
     deadline = time.monotonic() + _FAREWELL
     _signal_each(_orphans(), signal.SIGTERM)
@@ -297,6 +310,8 @@ def _parent(pid: int) -> int:
 
 
 def _collect(pid: int, parent: int) -> None:
+    if sys.platform == "win32":
+        return
     if _adopts and not _spawning and parent == os.getpid() and pid not in _awaited:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
