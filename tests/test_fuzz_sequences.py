@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from conformance.fuzz.corpus import Corpus, changed
 from conformance.fuzz.findings import needs_of
-from conformance.fuzz.moves import repaired, sequence_layer
+from conformance.fuzz.moves import sequence_layer
+from conformance.fuzz.repairing import fitting, repaired
 from conformance.fuzz.traffic import bytes_layer, envelope_layer, params_layer
 from conformance.fuzz.values import Values
 from conformance.fuzz.world import World, world_of
@@ -126,6 +127,15 @@ def test_the_world_is_what_the_agent_advertised(tmp_path: Any) -> None:
     assert (world.has_model, world.triggers, world.deletes) == (True, ("permission",), False)
     assert world.blocks == ("text", "resource_link", "image")
     assert world_of(setting, {"session": 5}).blocks == ("text", "resource_link")
+
+
+def test_a_sequence_of_one_world_fits_into_another() -> None:
+    for seed in range(60):
+        rich = sequence_layer(Random(seed), RICH)
+        assert fitting(rich, RICH) == rich
+        verbs = {verb for step in fitting(rich, POOR) for verb in step}
+        assert not verbs & {"command", "delete", "model", "restart"}
+        assert "bob" not in str(fitting(rich, POOR))
 
 
 def test_needs_are_known_to_scenarios() -> None:

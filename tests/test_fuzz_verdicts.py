@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from conformance.fuzz.verdicts import MEMORY, OWN, Signature, decided, findings, kind_of, rules
 from tests.story import Story
 
@@ -117,6 +119,13 @@ class TestExcuses:
         asked = story.request("session/prompt", {"sessionId": "s", "prompt": [odd]})
         story.update("user_message", messageId="u1", content=[odd]).reply(asked, messageId="u1")
         assert "wire.valid-shape" not in self.of(story.running().idle("end_turn"))
+
+    @pytest.mark.parametrize(("given", "is_excused"), [("relative", True), ("/w", False)])
+    def test_a_path_that_we_gave_may_be_given_back(self, given: str, is_excused: bool) -> None:
+        story = Story().begin()
+        story.reply(story.request("session/new", {"cwd": given}), sessionId="odd")
+        story.reply(story.request("session/list", {}), sessions=[{"sessionId": "odd", "cwd": "relative"}])
+        assert ("session.list" not in self.of(story)) is is_excused
 
     def test_a_wrong_shape_of_its_own_is_one(self) -> None:
         assert "wire.valid-shape" in self.of(Story().begin().update("agent_message", messageId=5, content=[]))

@@ -636,11 +636,16 @@ def test_a_cancel_on_its_way_when_the_prompt_was_sent_is_suspicious_only() -> No
     assert story.fails(QUIET) == ["a cancel of an idle session ended the next work"]
 
 
-def test_a_cancel_that_two_prompts_crossed_may_have_stopped_both() -> None:
+@pytest.mark.parametrize("is_inserted_before", [True, False])
+def test_a_cancel_that_two_prompts_crossed_may_have_stopped_both(is_inserted_before: bool) -> None:
     story = at_work()
     cancel = story.cancel()
     second = cancel.prompt("And now?")
-    story.idle("cancelled").running().user("u2", "And now?").reply(second, messageId="u2").idle("cancelled")
+    if is_inserted_before:
+        story.user("u2", "And now?").reply(second, messageId="u2").barrier().idle("cancelled").running()
+    else:
+        story.idle("cancelled").running().user("u2", "And now?").reply(second, messageId="u2")
+    story.idle("cancelled")
     assert story.fails("cancel.only-when-cancelled") == []
     assert len(story.warns("cancel.only-when-cancelled")) == 1
 

@@ -199,6 +199,13 @@ class TestCloseAnswersPrompts:
 class TestSilentAfterClose:
     rule = "session.silent-after-close"
 
+    def test_a_resume_that_was_pending_may_open_it_again(self) -> None:
+        story = Story().begin()
+        story.reply(story.request("session/close", {"sessionId": "s"}))
+        resumed = story.resume(replay=True)
+        story.reply(story.request("session/close", {"sessionId": "s"})).idle()
+        assert story.reply(resumed).barrier().fails(self.rule) == []
+
     def closed(self, *, running: bool = False) -> Story:
         story = Story().begin()
         if running:

@@ -12,7 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from conformance.fuzz.moves import DELAYED, DELAYS, Draft, move, repaired
+from conformance.fuzz.moves import DELAYED, DELAYS, Draft, move
+from conformance.fuzz.repairing import fitting
 from conformance.fuzz.situations import Triple
 from conformance.fuzz.values import Values
 from conformance.fuzz.world import World
@@ -107,7 +108,7 @@ def changed(steps: Steps, random: Random, world: World, other: Steps | None) -> 
                 made[place + 1 : place + 1] = _moves(made, random, world)
             case _:
                 made[place] = _varied(made[place], random)
-    return repaired(made[:_LONGEST])
+    return fitting(made[:_LONGEST], world)
 
 
 def _moves(steps: Steps, random: Random, world: World) -> Steps:

@@ -1,7 +1,6 @@
 """The sequence layer: moves of a conversation - sessions, prompts, cancels, resumes, the model - in an order of chance.
 
-A move adds a step to a draft, which knows what was begun so far; a move for which nothing is there adds none. Whatever
-mutation makes of a sequence, `repaired` leaves out the steps that name what is not there.
+A move adds a step to a draft, which knows what was begun so far; a move for which nothing is there adds none.
 """
 
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
+from conformance.fuzz.repairing import repaired
 from conformance.fuzz.values import Values
 from conformance.fuzz.world import World
 from conformance.fuzz.writing import Steps
@@ -332,67 +332,3 @@ MOVES: Final[tuple[tuple[Move, float, Callable[[World], bool]], ...]] = (
     (_leave, 0.15, lambda world: world.is_process),
 )
 """Each move with its weight and when it is there. What costs a process is rare."""
-
-
-def repaired(steps: Steps) -> Steps:
-    """The steps without those that name a connection, a session or a prompt that is not there; nothing follows the end
-    of the last connection. Of requests with the same alias, later ones take another."""
-    clients: set[str] = set()
-    sessions: set[str] = set()
-    asked: set[str] = set()
-    prompts: set[str] = set()
-    open_: set[str] = set()
-    kept: Steps = []
-    for step in steps:
-        ((verb, given),) = step.items()
-        if verb == "connect":
-            name = given if isinstance(given, str) else given["as"]
-            if name in open_:
-                continue
-            clients.add(name)
-            open_.add(name)
-        elif not open_ and verb != "restart":
-            continue
-        elif verb in ("disconnect", "cut") and isinstance(given, str):
-            open_.discard(given)
-        elif isinstance(given, dict):
-            if given.get("by", "ada") not in (clients if verb == "restart" else open_):
-                continue
-            if not set(_names(given, "in", "begun", "idle")) <= sessions or not set(_named(given)) <= asked:
-                continue
-            if "same-as" in given and given["same-as"] not in prompts:
-                continue  # only what the suite knows by a nonce can be told from its twin
-            if verb in ("prompt", "command") and "as" in given:
-                (prompts.add if verb == "prompt" else prompts.discard)(given["as"])
-            if verb in ("disconnect", "cut"):
-                open_.discard(given["by"])
-            elif verb == "restart":
-                open_.add(given["by"])
-            elif verb == "new-session":
-                sessions.add(given["as"])
-            elif "as" in given:
-                asked.add(given["as"])
-            if not _sessions_in(given) <= sessions:
-                continue
-        kept.append(step)
-    return kept
-
-
-def _names(given: Given, *keys: str) -> list[str]:
-    found: list[str] = []
-    for key in keys:
-        value = given.get(key, [])
-        found += [value] if isinstance(value, str) else [str(item) for item in value or ()]
-    return found
-
-
-def _named(given: Given) -> list[str]:
-    return _names(given, "of", "same-as", "response", "message", "model-request", "for")
-
-
-def _sessions_in(value: Any) -> set[str]:
-    """Aliases of sessions that stand in braces anywhere in a value."""
-    if isinstance(value, str):
-        return {part.partition("}")[0] for part in value.split("{session.")[1:]}
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return {name for key, item in items for name in (*_sessions_in(key), *_sessions_in(item))}

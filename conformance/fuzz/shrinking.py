@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from conformance.fuzz.moves import DELAYED, repaired
+from conformance.fuzz.moves import DELAYED
+from conformance.fuzz.repairing import repaired
 from conformance.fuzz.writing import Steps
 
 SECONDS: Final = 60.0

@@ -13,6 +13,7 @@ from conformance.conversation import Connection, Request
 from conformance.history import Event, History, controls
 from conformance.protocol.validation import extensions, params_problems
 from conformance.rules import RULES, Finding, Judgement, Kind, Rule, judge
+from conformance.rules.paths import is_absolute
 from conformance.rules.registry import EXERCISED, MUST, Verdict, violation
 from conformance.rules.wire_provoked import provoked_before
 from conformance.wire import request_key
@@ -189,6 +190,8 @@ def findings(judgement: Judgement, history: History) -> Iterator[tuple[Signature
                 has_odd_ids = _has_odd_ids(history) if has_odd_ids is None else has_odd_ids
                 if has_odd_ids:
                     continue
+            if id == "session.list" and _lists_what_we_gave(finding, history):
+                continue
             if id in _ABOUT_SHAPES and _is_echo(finding) and _has_odd_prompt(history):
                 continue
             yield Signature(id, kind_of(finding.message)), finding
@@ -225,6 +228,33 @@ def _uses_an_id_twice(history: History) -> bool:
         elif event.dir == "agent" and "method" not in message:
             pending.discard(key)
     return False
+
+
+def _lists_what_we_gave(finding: Finding, history: History) -> bool:
+    """Whether it is about paths that are none, of sessions that no proper session/new of ours made: an agent that took
+    an odd path can only give it back."""
+    listed = finding.because[-1][0].message
+    result = listed.get("result") if isinstance(listed, dict) else None
+    entries = result.get("sessions") if isinstance(result, dict) else None
+    odd = {str(e.get("sessionId")) for e in entries or () if isinstance(e, dict) and not _has_proper_paths(e)}
+    return bool(odd) and not odd & set(_properly_made(history))
+
+
+def _properly_made(history: History) -> Iterator[str]:
+    asked: dict[Any, Any] = {}
+    for event in history:
+        message = event.message if isinstance(event.message, dict) else {}
+        key = (event.conn, *request_key(message.get("id")))
+        if event.dir == "client" and message.get("method") == "session/new":
+            asked[key] = message.get("params")
+        elif event.dir == "agent" and isinstance(message.get("result"), dict) and _has_proper_paths(asked.get(key)):
+            yield str(message["result"].get("sessionId"))
+
+
+def _has_proper_paths(about: Any) -> bool:
+    if not isinstance(about, dict) or not isinstance(folders := about.get("additionalDirectories") or [], list):
+        return False
+    return all(isinstance(path, str) and is_absolute(path) for path in (about.get("cwd"), *folders))
 
 
 def _is_echo(finding: Finding) -> bool:

@@ -299,9 +299,8 @@ def stopped_by_nobody(work: Work) -> Finding | None:
         _is_stop(view.connection, since, ended.seq) for view in session.views
     ):
         return None
-    first = (
-        (submissions[0].request.event, "this prompt begins work") if submissions else (work.began.event, "work begins")
-    )
+    prompts = submissions or ([owed] if owed is not None else [])
+    first = (prompts[0].request.event, "this prompt begins work") if prompts else (work.began.event, "work begins")
     latest = next(iter(reversed(session.stops_between(-1, since))), None)
     stale = latest if latest is not None and latest.seq > before else None
     told = ((stale, "the session is stopped while no work is open"),) if stale is not None else ()

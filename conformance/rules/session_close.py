@@ -174,7 +174,8 @@ def _success_unreported(submission: Submission, close: Request) -> Verdict:
     source="schema CloseSessionRequest",
     exercised="a close response, then a quiet window or another line of the agent",
     proof="an update or request naming the session",
-    never="what comes after the client opened the session again; other connections of the session; prompt responses",
+    never="what comes after the client opened the session again, or of a resume that was pending at the close; other "
+    "connections of the session; prompt responses",
 )
 def silent_after_close(view: View) -> Verdict:
     closes = closes_of(view)
@@ -184,7 +185,7 @@ def silent_after_close(view: View) -> Verdict:
         if request.method not in (*NAMES_NO_OWN, "session/set_config_option")
     ]
     for close in closes:
-        if close.response is None:
+        if close.response is None or _opens_meanwhile(view, close):
             continue
         at = bisect_right(reopened, close.seq)
         until = reopened[at] if at < len(reopened) else float("inf")
@@ -200,6 +201,11 @@ def silent_after_close(view: View) -> Verdict:
                 (said, f"{method} of that session"),
             )
             return
+
+
+def _opens_meanwhile(view: View, close: Request) -> bool:
+    """Whether a resume was pending at the close: it may have been taken up after it."""
+    return any(replay.seq < close.seq < replay.closes and not replay.request.failed for replay in view.replays)
 
 
 def _said_between(view: View, start: float, end: float, *, owed: Event | None) -> list[Event]:
