@@ -189,7 +189,8 @@ class Trial:
         if report.failed and self._is_child:
             os._exit(1)
         if report.failed:
-            pytest.exit(f"{report.nodeid} fails without any change:\n{report.longreprtext}", 2)
+            print(f"{report.nodeid} fails without any change:\n{report.longreprtext}", file=sys.stderr)
+            pytest.exit(returncode=2)
 
     def _learn(self, item: pytest.Item) -> None:
         reached: set[tuple[str, str]] = set()

@@ -69,8 +69,10 @@ def _is_snapshot(view: View, state: State, reasons: dict[str, State]) -> bool:
 def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verdict:
     if any(s.value not in STANDARD_STATES for s in view.states_between(since, state.seq)):
         return  # state.standard-states
-    sent = view.session.submissions_between(since, state.seq)
-    prompt = next((s for s in sent if s.request.succeeded and not s.is_local_command), None)
+    sent = [s for s in view.session.submissions_between(since, state.seq) if s.request.succeeded]
+    prompt = next((s for s in sent if not s.is_local_command), None)
+    if sent and prompt is None:
+        return  # command.same-lifecycle
     output = view.first_output(max(since, prompt.seq if prompt else since), state.seq)
     if known and (output is None or prompt is None or _is_begun_later(view, state)):
         return
