@@ -699,6 +699,13 @@ class TestBlocks:
         assert story.reply(blocks(story, PNG), messageId="u").silent(self.unsupported)
         story = self.able()
         assert story.reply(blocks(story, PNG), messageId="u").silent(self.unsupported)
+        story = Story(driven=False).begin(capabilities={"session": {"prompt": {"image": True}}})
+        assert story.reply(blocks(story, PNG), messageId="u").silent(self.unsupported)
+
+    @pytest.mark.parametrize("marker", [None, False])
+    def test_what_is_denied_is_not_advertised(self, marker: object) -> None:
+        story = Story(driven=False).begin(capabilities={"session": {"prompt": {"image": marker}}})
+        assert story.reply(blocks(story, PNG), messageId="u").fails(self.unsupported)
 
     def test_advertised_and_refused(self) -> None:
         story = self.able()

@@ -208,8 +208,9 @@ class TestUnsupportedMcp:
         assert (len(story.fails(self.rule)), len(story.warns(self.rule))) == ((1, 0) if driven else (0, 1))
 
     def test_advertised_or_not_logged_in(self) -> None:
-        story, asked = self.ask(HTTP, http={})
-        assert story.reply(asked, sessionId="s").silent(self.rule)
+        for marker in ({}, True):
+            story, asked = self.ask(HTTP, http=marker)
+            assert story.reply(asked, sessionId="s").silent(self.rule)
         story, asked = self.ask(HTTP)
         assert story.refuse(asked, -32000).silent(self.rule)
 

@@ -71,10 +71,17 @@ class Connection(Traffic):
 
     def advertises(self, path: str) -> bool:
         """Whether the capability at the dotted path ("session.delete") is an object marker."""
+        return isinstance(self._marker(path), dict)
+
+    def leaves_out(self, path: str) -> bool:
+        """Whether the agent claims the capability in no form: what it says with a wrong marker (`true`), it says."""
+        return self._marker(path) in (None, False)
+
+    def _marker(self, path: str) -> Any:
         here: Any = self.capabilities
         for name in path.split("."):
             here = here.get(name) if isinstance(here, dict) else None
-        return isinstance(here, dict)
+        return here
 
     @cached_property
     def agent_shapes(self) -> list[Shape]:

@@ -17,13 +17,14 @@ def block_types(submission: Submission) -> list[Any]:
 
 def is_supported(connection: Connection, block_type: Any) -> bool | None:
     """Whether the agent said that it takes this type; None for a custom type, and where its initialize was not
-    recorded: nobody can tell."""
+    recorded, or has another marker than an object (init.capability-markers): nobody can tell."""
     if block_type in BASELINE:
         return True
     if isinstance(block_type, str) and block_type in ADVERTISED_BY:
         if connection.initialized is None:
             return None
-        return connection.advertises(f"session.prompt.{ADVERTISED_BY[block_type]}")
+        capability = f"session.prompt.{ADVERTISED_BY[block_type]}"
+        return connection.advertises(capability) or (False if connection.leaves_out(capability) else None)
     return None if isinstance(block_type, str) and block_type.startswith("_") else False
 
 

@@ -342,6 +342,6 @@ def unsupported_transports(connection: Connection, request: Request) -> list[str
         kind
         for kind in kinds
         if isinstance(kind, str)
-        and not connection.advertises(f"session.mcp.{kind}")
+        and connection.leaves_out(f"session.mcp.{kind}")
         and (not kind.startswith("_") or connection.conversation.is_driven)
     ]
