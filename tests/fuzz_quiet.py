@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from conformance.fuzz.campaign import Campaign, Options
+from conformance.fuzz.campaign import Campaign
+from conformance.fuzz.progress import Options
 from conformance.profile import load_profile
 from conformance.variants import Variant, variants
 from tests.matrix import profile_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -12,11 +11,12 @@ from random import Random
 import pytest
 
 from conformance.cli import status_of
-from conformance.fuzz.campaign import LAYERS, Campaign, Options
+from conformance.fuzz.campaign import Campaign
 from conformance.fuzz.findings import Failure, load
 from conformance.fuzz.investigating import Investigation
 from conformance.fuzz.live import CLIENT, Live
 from conformance.fuzz.playing import Ran, on_fresh, on_live
+from conformance.fuzz.progress import LAYERS, Options
 from conformance.fuzz.reporting import status_line
 from conformance.fuzz.situations import triples
 from conformance.fuzz.verdicts import Signature, decided, findings, rules
@@ -24,32 +24,18 @@ from conformance.fuzz.world import world_of
 from conformance.fuzz.writing import Steps, scenario_of
 from conformance.history import read_transcript
 from conformance.peers import Connection
-from conformance.profile import AgentSection, Profile, load_profile
+from conformance.profile import AgentSection, Profile
 from conformance.resources import folder
 from conformance.rules import RULES
 from conformance.scenario.lives import Lives
 from conformance.scenario.loader import load as load_scenario
-
-sys.path.insert(0, str(folder("fixtures") / "agents"))
-from fuzz_faults import FAULTS
+from tests.fuzz_seeded import FAULTS, faulty, of_agent, sought
 
 PATIENCE = 10.0
 
 
 def reference(*arguments: str) -> Profile:
     return of_agent("reference.py", *arguments)
-
-
-def faulty(slug: str) -> Profile:
-    return of_agent("fuzz_faults", slug)
-
-
-def of_agent(program: str, *arguments: str) -> Profile:
-    """The profile of the reference agent, for one of its kin."""
-    profile = load_profile("reference")
-    command = profile.agent.command or ()
-    own = (command[0], str(folder("fixtures") / "agents" / program), *arguments, *command[2:])
-    return dataclasses.replace(profile, agent=dataclasses.replace(profile.agent, command=own, server=None))
 
 
 def violations(ran: Ran) -> list[str]:
@@ -321,10 +307,6 @@ def test_wrong_options_are_told(arguments: list[str], message: str, capfd: pytes
 @pytest.mark.slow
 @pytest.mark.parametrize("slug", FAULTS)
 def test_every_seeded_fault_is_found(slug: str) -> None:
-    """In a minute of looking; how long the shrinking takes depends on the machine."""
-    options = Options(budget=120, seed=1, jobs=4, patience=PATIENCE, enough=1)
-    campaign = Campaign(faulty(slug), options, lambda campaign: None)
-    asyncio.run(campaign.run())
-    found = [failure for failure in campaign.progress.failures if failure.signature.rule in FAULTS[slug].rules]
-    assert found, [str(failure.signature) for failure in campaign.progress.failures]
-    assert found[0].gave_up or len(found[0].steps) <= 6
+    """In a minute of looking on a quiet machine of two cores."""
+    found = sought(slug, budget=60, jobs=2, seed=1)
+    assert found.is_found, found.line()

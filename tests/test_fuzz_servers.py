@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from conformance.cli import status_of
-from conformance.fuzz.campaign import Campaign, Options
+from conformance.fuzz.campaign import Campaign
 from conformance.fuzz.findings import Failure
 from conformance.fuzz.playing import on_fresh
+from conformance.fuzz.progress import Options
 from conformance.fuzz.verdicts import Signature
 from conformance.fuzz.writing import Steps, scenario_of
 from conformance.history import Recorder

@@ -96,7 +96,8 @@ def command(
     import random
 
     from conformance.commands.run import chosen_target
-    from conformance.fuzz.campaign import Campaign, Options
+    from conformance.fuzz.campaign import Campaign
+    from conformance.fuzz.progress import Options
     from conformance.fuzz.reporting import Teller, report_of, started_now, summary
     from conformance.report import RunFinished
     from conformance.report.console import Console

@@ -9,11 +9,8 @@ is as long as the agent reacts as it did.
 import asyncio
 import contextlib
 import itertools
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -23,11 +20,9 @@ from conformance.fuzz.findings import Failure, keep
 from conformance.fuzz.investigating import Confirmed, Investigation
 from conformance.fuzz.live import Live
 from conformance.fuzz.memory import children, resident
-from conformance.fuzz.moves import sequence_layer
 from conformance.fuzz.playing import Ran, on_live
+from conformance.fuzz.progress import LAYERS, Ground, Made, Options, Progress
 from conformance.fuzz.situations import triples
-from conformance.fuzz.traffic import bytes_layer, envelope_layer, params_layer
-from conformance.fuzz.trying import Shown
 from conformance.fuzz.verdicts import LEFTOVER, MEMORY, Signature, decided, findings, rules
 from conformance.fuzz.world import World, world_of
 from conformance.fuzz.writing import NotWritable, Steps, scenario_of
@@ -37,12 +32,6 @@ from conformance.rules import Outcome
 from conformance.scenario.errors import ScenarioError
 from conformance.scenario.stops import Stop
 
-LAYERS: Final[dict[str, Callable[[Random, World], Steps]]] = {
-    "bytes": bytes_layer,
-    "envelope": envelope_layer,
-    "params": params_layer,
-    "sequence": sequence_layer,
-}
 _SERVED: Final = 0.2  # of the sequences are played by the agent as a server, where it can be one
 _WEIGHTS: Final = {"bytes": 1, "envelope": 1, "params": 2, "sequence": 8}
 _CHANGED: Final = 0.5  # of the sequences are made from earlier ones
@@ -50,75 +39,8 @@ _QUIET: Final = 0.3  # of the sequences end with a quiet window
 _MOST_OF_A_RULE: Final = 4  # failures that are told of one rule
 _MOST_TRIES: Final = 3  # to confirm one suspicion, each from another sequence
 _MOST_RACES: Final = 3  # sequences that show a failure now and then, before one of them is made smaller
-_MOST_FALSE_STARTS: Final = 3
 _LEAST_PATIENCE: Final = 1.5  # seconds
 _PACES: Final = 10  # of the slowest answer of late: a patience that suffices while many sequences are tried
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """`budget` and `patience` in seconds; `patience` None for the profile's. `enough` is how many failures end the
-    campaign early. `folder` holds the corpus, the failures and the report; None to keep nothing."""
-
-    budget: float = 60.0
-    seed: int = 0
-    jobs: int = 2
-    layers: Sequence[str] = tuple(LAYERS)
-    patience: float | None = None
-    strict: bool = False
-    enough: int | None = None
-    folder: Path | None = None
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far a campaign is. `unconfirmed` are suspicions that no fresh process showed."""
-
-    began: float = field(default_factory=time.monotonic)
-    sequences: Counter[str] = field(default_factory=Counter)
-    steps: Counter[str] = field(default_factory=Counter)
-    agents: int = 0
-    failures: list[Failure] = field(default_factory=list)
-    shown: dict[int, Shown] = field(default_factory=dict)
-    looking: int = 0  # suspicions that are being looked into
-    unconfirmed: dict[Signature, str] = field(default_factory=dict)
-    left: dict[Signature, str] = field(default_factory=dict)  # suspicions that came when there was no time any more
-    tries: Counter[Signature] = field(default_factory=Counter)  # of suspicions that were not confirmed
-    mended: list[Failure] = field(default_factory=list)
-    outcomes: dict[str, dict[str, Outcome]] = field(default_factory=dict)
-    investigated: set[Signature] = field(default_factory=set)
-    problem: str = ""
-    note: str = ""  # what was left out, and why
-    unusable: int = 0
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.began
-
-
-@dataclass(slots=True)
-class Ground:
-    """One of the ways in which the agent is reached. `world` is known once it has answered; `false_starts` counts those
-    in a row."""
-
-    profile: Profile
-    is_served: bool = False
-    world: World | None = None
-    false_starts: int = 0
-
-    @property
-    def is_usable(self) -> bool:
-        return self.false_starts < (_MOST_FALSE_STARTS if self.world is not None else 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A sequence that was played: its number, where it came from, and those of its steps whose situation arose."""
-
-    number: int
-    origin: str
-    steps: Steps
-    ground: Ground
 
 
 class Campaign:
@@ -304,6 +226,7 @@ class Campaign:
             self._unproven(signature, made)
             return
         self.progress.unconfirmed.pop(signature, None)
+        self.progress.found.setdefault(signature, self.progress.seconds)
         races = self._races.setdefault(signature, [])
         races.append((confirmed, made))
         if confirmed.is_race and len(races) < _MOST_RACES and not self.is_over:
@@ -320,6 +243,7 @@ class Campaign:
             self._unproven(signature, made)
             return
         failure, shown = found
+        failure = replace(failure, found_after=round(self.progress.found[signature], 1))
         self.progress.failures.append(failure)
         self.progress.shown[failure.number] = shown
         await self._write(failure)

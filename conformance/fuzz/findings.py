@@ -31,6 +31,7 @@ class Failure:
     gave_up: bool = False
     origin: str = ""  # the layer and the number of the sequence that found it
     is_served: bool = False
+    found_after: float = 0.0  # seconds of the campaign, until a fresh process had shown it
 
     @property
     def name(self) -> str:

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from conformance.fuzz.campaign import LAYERS, Campaign
+from conformance.fuzz.campaign import Campaign
+from conformance.fuzz.findings import Failure
+from conformance.fuzz.progress import LAYERS
 from conformance.profile import redactor_of
 from conformance.report import Report, RunStarted, ScenarioResult, Target
 from conformance.report.build import ReportBuilder
@@ -100,7 +102,7 @@ def summary(campaign: Campaign) -> Iterator[Line]:
     folder = campaign.options.folder
     for failure in progress.failures:
         where = failure.name if folder is None else folder / f"{failure.name}.yaml"
-        yield (Span(pad("failure", 10), "fail"), Span(f"{where}  {failure.how_often}  {clean(failure.message)}"))
+        yield (Span(pad("failure", 10), "fail"), Span(f"{where}  {_seen(failure)}  {clean(failure.message)}"))
     for signature, origin in progress.unconfirmed.items():
         told = f"{clean(str(signature))}  ({origin}; no fresh process shows it)"
         yield (Span(pad("unproven", 10), "dim"), Span(told))
@@ -109,6 +111,11 @@ def summary(campaign: Campaign) -> Iterator[Line]:
     for failure in progress.mended:
         yield (Span(pad("gone", 10), "dim"), Span(f"{failure.name}  {clean(str(failure.signature))}"))
     yield from coverage(campaign)
+
+
+def _seen(failure: Failure) -> str:
+    when = f" after {failure.found_after:.0f} s" if failure.found_after else ""
+    return f"{failure.how_often}, {len(failure.steps)} steps{when}"
 
 
 def coverage(campaign: Campaign) -> Iterator[Line]:

@@ -13,8 +13,9 @@ import resource
 import sys
 import time
 
-from conformance.fuzz.campaign import LAYERS, Campaign, Options
+from conformance.fuzz.campaign import Campaign
 from conformance.fuzz.live import CLIENT, Live
+from conformance.fuzz.progress import LAYERS, Options
 from conformance.fuzz.writing import scenario_of
 from conformance.profile import load_profile
 
