@@ -42,8 +42,9 @@ def agents() -> list[Variant | None]:
 
 @contextlib.contextmanager
 def busy() -> Iterator[None]:
-    """Keeps every core busy."""
-    spinning = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(os.cpu_count() or 1)]
+    """Keeps every core that there is for us busy."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    spinning = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(cores or 1)]
     for process in spinning:
         process.start()
     try:
