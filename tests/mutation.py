@@ -6,7 +6,8 @@ The changes are mutmut's, in every function; mutmut itself leaves decorated func
 property is one. A mutant is killed where a test fails or runs beyond its time. Left out is prose (string literals with
 a space and f-strings, which word findings) and what decorators say.
 
-The tests are collected once. For each mutant a forked child puts the changed code in the place of the old and runs the
+The tests are those of the rules, the conversation and the recordings, without those that take each recording again and
+again, so that what is said killed is killed by the suite all the more. They are collected once. For each mutant a forked child puts the changed code in the place of the old and runs the
 tests that reach that function; a change of what is made at import (a constant, a default) imports everything anew.
 """
 
@@ -42,7 +43,8 @@ ROOT = Path(__file__).parent.parent
 MUTATED = ("rules", "conversation")
 TESTS = ("test_rules_*.py", "test_conversation*.py", "test_cases.py", "test_catalogue.py")
 NO_PART = ("test_rules_page.py",)  # it compares texts
-QUIETLY = ("-o", "addopts=", "-m", "not slow and not peers", "-p", "no:terminal", "-p", "no:cacheprovider")
+REPETITIONS = "not end_anywhere and not any_pace and not slow_agent"  # each recording again and again: half of the time
+QUIETLY = ("-o", "addopts=", "-k", REPETITIONS, "-p", "no:terminal", "-p", "no:cacheprovider")
 MEMORY = 4 << 30
 KILLED, SURVIVED, TIMEOUT = "killed", "survived", "timeout"
 
