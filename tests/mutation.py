@@ -7,8 +7,9 @@ property is one. A mutant is killed where a test fails or runs beyond its time. 
 a space and f-strings, which word findings) and what decorators say.
 
 The tests are those of the rules, the conversation and the recordings, without those that take each recording again and
-again, so that what is said killed is killed by the suite all the more. They are collected once. For each mutant a forked child puts the changed code in the place of the old and runs the
-tests that reach that function; a change of what is made at import (a constant, a default) imports everything anew.
+again: what these kill, the suite kills. They are collected once. For each mutant a forked child puts the changed code
+in the place of the old and runs the tests that reach that function; a change of what is made at import (a constant, a
+default) imports everything anew.
 """
 
 from __future__ import annotations
