@@ -149,7 +149,7 @@ async def _until_nothing_is_owed(stage: Stage, conn: str, patience: float) -> No
     """Returns early only where all patience passed without a sign of the agent, or far too much of it with some."""
 
     def is_over(event: Event) -> bool:
-        return (not stage.unanswered(conn) and not stage.busy_sessions(conn)) or sight.ends(event, conn)
+        return (not stage.unanswered(conn) and not stage.is_busy(conn)) or sight.ends(event, conn)
 
     clock = asyncio.get_running_loop().time
     deadline = clock() + _MOST_PATIENCE * patience

@@ -54,6 +54,7 @@ class Stage:
         self.is_exhausted = False  # a wait ran out of patience: nothing more is given to this agent
         self._connector = connector
         self._states: dict[tuple[str, str], tuple[list[int], list[str]]] = {}
+        self._busy: dict[str, dict[str, None]] = {}  # connection -> its busy sessions, in order
         self._open: dict[tuple[str, str, Any], Sent] = {}
         self._counters: dict[str, int] = {}
         self._paces: dict[str, float] = {}  # connection -> seconds of the slowest answer to what should be quick
@@ -107,11 +108,11 @@ class Stage:
         return states[place - 1] if place else None
 
     def busy_sessions(self, conn: str) -> list[str]:
-        return [
-            session
-            for (name, session), (_, states) in self._states.items()
-            if name == conn and sight.is_busy(states[-1])
-        ]
+        return list(self._busy.get(conn, ()))
+
+    def is_busy(self, conn: str) -> bool:
+        """Whether the connection was told that any session is at work."""
+        return bool(self._busy.get(conn))
 
     def sessions_of(self, conn: str) -> list[str]:
         return [session for name, session in self._states if name == conn]
@@ -353,6 +354,10 @@ class Stage:
             seqs, states = self._states.setdefault((event.conn, found[0]), ([], []))
             seqs.append(event.seq)
             states.append(state)
+            busy = self._busy.setdefault(event.conn, {})
+            busy.pop(found[0], None)
+            if sight.is_busy(state):
+                busy[found[0]] = None
 
     def _pace(self, sent: Sent, response: Event) -> None:
         if sent.method in _QUICK:
