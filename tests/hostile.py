@@ -49,7 +49,6 @@ scenario = 12
 run = {limit}
 grace = 3
 max-memory = "600 MiB"
-max-events = 20000
 max-processes = 24
 max-file = "16 MiB"
 """
