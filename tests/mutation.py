@@ -4,7 +4,7 @@
 
 The changes are mutmut's, in every function; mutmut itself leaves decorated functions alone, and each rule and each
 property is one. A mutant is killed where a test fails or runs beyond its time. Left out is prose (string literals with
-a space and f-strings, which word findings) and what decorators say.
+a space and f-strings, which word findings), what decorators say, and `__all__`.
 
 The tests are those of the rules, the conversation and the recordings, without those that take each recording again and
 again: what these kill, the suite kills. They are collected once. For each mutant a forked child puts the changed code
@@ -34,6 +34,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import libcst as cst
+import libcst.matchers as m
 import pytest
 from libcst.metadata import MetadataWrapper
 from mutmut.mutation.file_mutation import MutationVisitor
@@ -56,6 +57,7 @@ KILLED, SURVIVED, TIMEOUT = "killed", "survived", "timeout"
 @dataclass(eq=False)
 class Mutant:
     path: Path
+    text: str  # of the whole module
     function: str  # the qualified name of the outermost function; "" for what stands in no function or in its head
     part: cst.CSTNode  # the statement of the module
     old: cst.CSTNode
@@ -75,15 +77,14 @@ class Mutant:
     @property
     def source(self) -> str:
         """The whole module, changed."""
-        source = self.path.read_text(encoding="utf-8")
         changed = self.part.deep_replace(self.old, self.new)  # type: ignore[arg-type]
-        assert source.count(_code(self.part)) == 1
-        return source.replace(_code(self.part), _code(changed))
+        assert self.text.count(_code(self.part)) == 1
+        return self.text.replace(_code(self.part), _code(changed))
 
     @property
     def change(self) -> str:
         """The lines that differ, with the number of the first."""
-        old, new = self.path.read_text(encoding="utf-8").splitlines(), self.source.splitlines()
+        old, new = self.text.splitlines(), self.source.splitlines()
         first = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
         tail = 0
         while tail < min(len(old), len(new)) - first and old[-1 - tail] == new[-1 - tail]:
@@ -137,19 +138,21 @@ class Everywhere(MutationVisitor):
             return False
         if isinstance(node, cst.FormattedString | cst.ConcatenatedString):
             return True
+        if isinstance(node, cst.Assign) and m.matches(node.targets[0].target, m.Name("__all__")):
+            return True
         if isinstance(node, cst.SimpleString) and (" " in node.value or node.value == '"inf"'):
             return True  # float("INF") is float("inf")
         return bool(super()._skip_node_and_children(node))
 
 
 def mutants_of(path: Path) -> list[Mutant]:
-    visitor = Everywhere()
-    MetadataWrapper(cst.parse_module(path.read_text(encoding="utf-8")), unsafe_skip_copy=True).visit(visitor)
+    visitor, text = Everywhere(), path.read_text(encoding="utf-8")
+    MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True).visit(visitor)
     numbers: Counter[tuple[str, str, str]] = Counter()
     mutants = []
     for function, part, old, new in visitor.found:
         same = (function, _code(old), _code(new))
-        mutants.append(Mutant(path, function, part, old, new, numbers[same]))
+        mutants.append(Mutant(path, text, function, part, old, new, numbers[same]))
         numbers[same] += 1
     return mutants
 
@@ -160,9 +163,10 @@ def mutants_of(path: Path) -> list[Mutant]:
 class Trial:
     """A pytest plugin that runs the tests once, to learn which functions each reaches, and then the mutants."""
 
-    def __init__(self, mutants: Sequence[Mutant], until: float) -> None:
+    def __init__(self, mutants: Sequence[Mutant], until: float, survivors: Path | None) -> None:
         self.mutants = mutants
         self.until = until
+        self.survivors = survivors
         self.results: list[tuple[Mutant, str]] = []
         self._reach: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
         self._seconds: dict[str, float] = {}
@@ -183,7 +187,11 @@ class Trial:
         for number, mutant in enumerate(self.mutants, 1):
             if time.monotonic() > self.until:
                 break
-            self.results.append((mutant, self._judge(mutant, session, functions)))
+            how = self._judge(mutant, session, functions)
+            self.results.append((mutant, how))
+            if how == SURVIVED and self.survivors:
+                with self.survivors.open("a", encoding="utf-8") as file:
+                    file.write(f"{mutant.path.relative_to(ROOT)}:{mutant.function}:{mutant.change}\n\n")
             if number % 100 == 0:
                 print(f"{number} of {len(self.mutants)}", dict(Counter(how for _, how in self.results)), flush=True)
         return True
@@ -213,6 +221,7 @@ class Trial:
     def _judge(self, mutant: Mutant, session: pytest.Session, functions: dict[Any, list[FunctionType]]) -> str:
         key = (str(mutant.path), mutant.function)
         items = self._reach.get(key, []) if key in functions else []
+        source = mutant.source
         child = os.fork()
         if child == 0:
             self._is_child = True
@@ -223,10 +232,10 @@ class Trial:
             signal.setitimer(signal.ITIMER_PROF, 5 + 3 * seconds)  # processor time; its signal ends the child
             try:
                 if items:
-                    _put(mutant, functions[key])
+                    _put(mutant, source, functions[key])
                     for item, following in zip(items, [*items[1:], None], strict=True):
                         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                elif _import_anew(mutant, session) != pytest.ExitCode.OK:
+                elif _import_anew(mutant, source, session) != pytest.ExitCode.OK:
                     os._exit(1)
             except BaseException:
                 os._exit(1)
@@ -246,9 +255,9 @@ def _functions() -> dict[tuple[str, str], list[FunctionType]]:
     return functions
 
 
-def _put(mutant: Mutant, functions: list[FunctionType]) -> None:
+def _put(mutant: Mutant, source: str, functions: list[FunctionType]) -> None:
     (code,) = (
-        code for code in _codes(compile(mutant.source, str(mutant.path), "exec")) if code.co_qualname == mutant.function
+        code for code in _codes(compile(source, str(mutant.path), "exec")) if code.co_qualname == mutant.function
     )
     for function in functions:
         function.__code__ = code
@@ -264,8 +273,9 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 class _Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
     """Finds the mutant where its module is asked for."""
 
-    def __init__(self, mutant: Mutant) -> None:
+    def __init__(self, mutant: Mutant, source: str) -> None:
         self.mutant = mutant
+        self.source = source
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != self.mutant.module:
@@ -273,18 +283,18 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
         return importlib.util.spec_from_file_location(name, self.mutant.path, loader=self)
 
     def get_data(self, path: Any) -> bytes:
-        return self.mutant.source.encode()
+        return self.source.encode()
 
     def get_filename(self, name: str) -> str:
         return str(self.mutant.path)
 
 
-def _import_anew(mutant: Mutant, session: pytest.Session) -> int:
+def _import_anew(mutant: Mutant, source: str, session: pytest.Session) -> int:
     for name in list(sys.modules):
         if name.split(".")[0] in ("conformance", "tests") or name.startswith("test_"):
             del sys.modules[name]
     sys.dont_write_bytecode = True
-    sys.meta_path.insert(0, _Changed(mutant))
+    sys.meta_path.insert(0, _Changed(mutant, source))
     files = dict.fromkeys(str(item.path) for item in session.items)
     return pytest.main([*files, "-x", *QUIETLY])
 
@@ -311,7 +321,7 @@ def main() -> int:
     parser.add_argument("--part", default="1/8", metavar="K/N", help="the Kth of N random parts of the mutants (1/8)")
     parser.add_argument("--only", default="*", metavar="GLOBS", help="modules, such as 'rules.state*,conversation.*'")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many: the order is random")
-    parser.add_argument("--survivors", type=Path, metavar="FILE", help="where to write what survived")
+    parser.add_argument("--survivors", type=Path, metavar="FILE", help="where to add what survives")
     options = parser.parse_args()
     part, parts = map(int, options.part.split("/"))
     paths = sorted(path for folder in MUTATED for path in (ROOT / "conformance" / folder).glob("*.py"))
@@ -320,15 +330,12 @@ def main() -> int:
     sample = sorted((m for m in population if m.rank % parts == part % parts), key=lambda mutant: mutant.rank)
     print(f"{len(sample)} of {len(population)} mutants: part {options.part}", flush=True)
     files = [path for name in TESTS for path in sorted((ROOT / "tests").glob(name)) if path.name not in NO_PART]
-    trial = Trial(sample, time.monotonic() + 60 * options.minutes)
+    trial = Trial(sample, time.monotonic() + 60 * options.minutes, options.survivors)
     os.chdir(ROOT)
     status = pytest.main([*map(str, files), *QUIETLY], plugins=[trial])
     if status or not trial.results:
         return int(status) or 1
     print(told(trial.results))
-    if options.survivors:
-        left = [f"{m.path.relative_to(ROOT)}:{m.function}:{m.change}" for m, how in trial.results if how == SURVIVED]
-        options.survivors.write_text("\n\n".join(left) + "\n", encoding="utf-8")
     return 0
 
 
