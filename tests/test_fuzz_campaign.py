@@ -19,6 +19,7 @@ from conformance.fuzz.playing import Ran, on_fresh, on_live
 from conformance.fuzz.progress import LAYERS, Options
 from conformance.fuzz.reporting import status_line
 from conformance.fuzz.situations import triples
+from conformance.fuzz.trying import Shown, Trial
 from conformance.fuzz.verdicts import Signature, decided, findings, rules
 from conformance.fuzz.world import world_of
 from conformance.fuzz.writing import Steps, scenario_of
@@ -27,9 +28,11 @@ from conformance.peers import Connection
 from conformance.profile import AgentSection, Profile
 from conformance.resources import folder
 from conformance.rules import RULES
+from conformance.rules.registry import violation
 from conformance.scenario.lives import Lives
 from conformance.scenario.loader import load as load_scenario
 from tests.fuzz_seeded import FAULTS, faulty, of_agent, sought
+from tests.story import Story
 
 PATIENCE = 10.0
 
@@ -147,6 +150,30 @@ def test_a_failure_is_confirmed_and_shrunk() -> None:
     assert failure.how_often == "10 of 10"
     assert [verb for step in failure.steps for verb in step] == ["connect", "send"]
     assert len(failure.steps[1]["send"]["text"]) < 200
+
+
+def test_slowness_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a brief patience takes for silence must be silence with all patience, too."""
+    never = Signature("wire.one-response", "session/prompt was never answered")
+    story = Story().begin()
+    asked = story.prompt("Hello")
+    story.control("waited", **{"for": "response"}, session="s", id=asked, seconds=1, began=1)
+    (waited,) = (event for event in story.recorder.history if event.name == "waited")
+    shown = Shown(Ran(story.recorder.history), {}, violation("it was never answered", (waited, "this long")))
+
+    async def fresh(trial: Trial, steps: Steps, patience: float, **_: object) -> Shown | None:
+        asked_with.append(patience)
+        return shown if patience < takes else None
+
+    asked_with: list[float] = []
+    monkeypatch.setattr(Trial, "fresh", fresh)
+    investigation = Investigation(reference(), rules(strict=False), 1, PATIENCE, 0.3)
+    takes = PATIENCE - 1
+    assert asyncio.run(investigation.confirmed(never, PROMPT)) is None
+    assert asked_with.count(0.3) == 1
+    takes = PATIENCE + 1
+    confirmed = asyncio.run(investigation.confirmed(never, PROMPT))
+    assert confirmed is not None
 
 
 def test_what_no_fresh_process_shows_is_no_failure() -> None:

@@ -23,7 +23,7 @@ from conformance.fuzz.memory import children, resident
 from conformance.fuzz.playing import Ran, on_live
 from conformance.fuzz.progress import LAYERS, Ground, Made, Options, Progress
 from conformance.fuzz.situations import triples
-from conformance.fuzz.verdicts import LEFTOVER, MEMORY, Signature, decided, findings, rules
+from conformance.fuzz.verdicts import LEFTOVER, MEMORY, Signature, decided, findings, is_of_patience, rules
 from conformance.fuzz.world import World, world_of
 from conformance.fuzz.writing import NotWritable, Steps, scenario_of
 from conformance.peers import AgentDidNotStart
@@ -58,6 +58,7 @@ class Campaign:
         self._numbers = itertools.count(1)
         self._failure_numbers = itertools.count(1)
         self._pace = 0.0
+        self._least = _LEAST_PATIENCE
         self._races: dict[Signature, list[tuple[Confirmed, Made]]] = {}
         self._investigating = asyncio.Semaphore(max(1, options.jobs // 4))
 
@@ -69,7 +70,7 @@ class Campaign:
     @property
     def brief(self) -> float:
         """Seconds: what it is given while many sequences are tried."""
-        return min(self.patience, max(_LEAST_PATIENCE, _PACES * self._pace))
+        return min(self.patience, max(self._least, _PACES * self._pace))
 
     @property
     def is_over(self) -> bool:
@@ -172,11 +173,13 @@ class Campaign:
             if outcome.broken or (outcome.exercised and id not in outcomes):
                 outcomes[id] = Outcome(outcome.exercised, broken=outcome.broken)
         is_sure = True
-        for signature in dict.fromkeys(signature for signature, _ in findings(judgement, ran.history)):
+        for signature, finding in dict(findings(judgement, ran.history)).items():
             if self._is_new(signature):
                 await self._investigate(signature, made)
                 if signature in progress.unconfirmed:
                     is_sure = False
+                    if is_of_patience(finding):
+                        self._least = min(self.patience, 2 * self._least)  # it is only slow
                     if self.options.folder is not None:
                         path = self.options.folder / "transcripts" / f"unproven-{made.number}.ndjson"
                         with self._or_problem():
@@ -205,7 +208,7 @@ class Campaign:
 
     def _investigation(self, *, is_served: bool) -> Investigation:
         ground = self._server if is_served and self._server is not None else self._own
-        brief = min(self.patience, max(_LEAST_PATIENCE, _PACES / 2 * self._pace))
+        brief = min(self.patience, max(self._least, _PACES / 2 * self._pace))
         return Investigation(ground.profile, self.rules, self.options.seed, self.patience, brief, is_served=is_served)
 
     async def _investigate(self, signature: Signature, made: Made) -> None:

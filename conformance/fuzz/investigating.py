@@ -12,7 +12,7 @@ from typing import Final
 from conformance.fuzz.findings import REPEATS, Failure
 from conformance.fuzz.shrinking import SECONDS, Shows, Shrinking
 from conformance.fuzz.trying import Bench, Shown, Trial
-from conformance.fuzz.verdicts import Signature
+from conformance.fuzz.verdicts import Signature, is_of_patience
 from conformance.fuzz.writing import Steps
 from conformance.profile import Profile
 from conformance.rules import Rule
@@ -71,12 +71,12 @@ class Investigation:
 
     async def told(self, confirmed: Confirmed, number: int, origin: str) -> tuple[Failure, Shown] | None:
         """The failure, as small as it could be made, and a run that shows it; None where not one of ten runs does."""
-        signature = confirmed.signature
+        signature, trial = confirmed.signature, self._trial(confirmed.signature)
         shrunk = await self._shrunk(confirmed)
         ways = [confirmed.steps, *shrunk.trail]
         while ways:
             count, seen = await self.repeated(signature, ways[-1])
-            if seen is not None:
+            if seen is not None and await self._is_more_than_slow(trial, seen, ways[-1]):
                 failure = Failure(
                     number,
                     signature,
@@ -120,9 +120,21 @@ class Investigation:
         for number in range(1, REPEATS + 1):
             candidate = steps if number % 2 else plain
             patience = self.patience if number <= 2 else self.brief
-            if await trial.fresh(candidate, patience) is not None:
+            shown = await trial.fresh(candidate, patience)
+            if shown is not None and number > 2 and not await self._is_more_than_slow(trial, shown, candidate):
+                return None
+            if shown is not None:
                 return (number + 1) // 2, candidate
         return None
+
+    async def _is_more_than_slow(self, trial: Trial, shown: Shown, steps: Steps) -> bool:
+        """Whether what a brief look has shown is there with all patience, too, where it is about patience."""
+        if not is_of_patience(shown.finding):
+            return True
+        for _ in range(_TRIES):
+            if await trial.fresh(steps, self.patience) is not None:
+                return True
+        return False
 
     async def _shrunk(self, confirmed: Confirmed) -> Shrunk:
         """On processes that serve many tries, where those show it too. What comes of that a fresh one must show; where

@@ -197,6 +197,11 @@ def findings(judgement: Judgement, history: History) -> Iterator[tuple[Signature
             yield Signature(id, kind_of(finding.message)), finding
 
 
+def is_of_patience(finding: Finding) -> bool:
+    """Whether it is proven by a wait that ran out: an agent that is only slow would show it, too."""
+    return any(event.name == controls.WAITED for event, _ in finding.because)
+
+
 def kind_of(message: str) -> str:
     """A message without its names and numbers. Whichever request an agent that hangs fails to answer is the same."""
     return _HANGS.sub("a request was never answered", _NAMES.sub("#", message))[:160]
