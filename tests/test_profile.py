@@ -87,7 +87,7 @@ def test_a_whole_profile(tmp_path: Path) -> None:
         ('[agent]\n\ncomand = "x"', 3, "agent.comand: unknown key 'comand'; did you mean 'command'?"),
         ("[agent]\ncommand = 7", 2, "must be a text or a list of texts, is 7"),
         ("[agent]\ncommand = []", 2, "is empty"),
-        ("[agent]\ncommand = \"it's\"", 2, "No closing quotation"),
+        ('[agent]\ncommand = "it\'s"', 2, "No closing quotation"),
         ('[agent]\ncommand = "x"\n[agent.env]\nA = 1', 4, "agent.env.A: must be a text, is 1"),
         ('agent.command = "x"\nagent.startup-timeout = true', 2, "must be a number of seconds above 0, is true"),
         ('[agent]\ncommand = "x {workdirr}"', 2, "unknown template {workdirr}; did you mean 'workdir'?"),
