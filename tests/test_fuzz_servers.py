@@ -13,7 +13,8 @@ import pytest
 from conformance.cli import status_of
 from conformance.fuzz.campaign import Campaign
 from conformance.fuzz.findings import Failure
-from conformance.fuzz.playing import on_fresh
+from conformance.fuzz.live import Live
+from conformance.fuzz.playing import on_fresh, on_live
 from conformance.fuzz.progress import Options
 from conformance.fuzz.verdicts import Signature
 from conformance.fuzz.writing import Steps, scenario_of
@@ -43,6 +44,25 @@ def test_a_second_client_comes_to_the_same_server() -> None:
     assert violations(both) == violations(after) == []
     told = {event.conn for event in both.history if updates(event) and "user_message" in str(event.message)}
     assert told == {"ada", "bob", "ada#2"}
+
+
+def test_a_server_goes_on_when_a_line_is_lost() -> None:
+    profile, servers = load_profile("reference-websocket"), []
+
+    async def play() -> list[str]:
+        live = await Live.begin(profile, seed=1, patience=PATIENCE)
+        wrong = []
+        try:
+            for steps in (TWO, PROMPT, [*PROMPT, {"restart": {"by": "ada"}}]):
+                ran = await on_live(live, scenario_of(steps, "fuzz/1"), patience=PATIENCE, quiet_window=0.03)
+                wrong += violations(ran)
+                servers.append(live.is_spent and not await live.renewed())
+        finally:
+            await live.end()
+        return wrong
+
+    assert asyncio.run(play()) == []
+    assert servers == [False, False, True]  # a server that was restarted is another one
 
 
 @pytest.mark.parametrize("how", ["close", "cut"])

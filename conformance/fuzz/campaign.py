@@ -32,7 +32,7 @@ from conformance.rules import Outcome
 from conformance.scenario.errors import ScenarioError
 from conformance.scenario.stops import Stop
 
-_SERVED: Final = 0.2  # of the sequences are played by the agent as a server, where it can be one
+_SERVED: Final = 0.12  # of the sequences are played by the agent as a server, where it can be one
 _WEIGHTS: Final = {"bytes": 1, "envelope": 1, "params": 2, "sequence": 8}
 _CHANGED: Final = 0.5  # of the sequences are made from earlier ones
 _QUIET: Final = 0.3  # of the sequences end with a quiet window
@@ -105,7 +105,7 @@ class Campaign:
                 random = Random(f"{self.options.seed}/{number}")
                 ground = self._ground(random)
                 live = lives.get(ground.is_served)
-                if live is None or live.is_spent or live.is_worn:
+                if live is None or live.is_worn or (live.is_spent and not await live.renewed()):
                     if live is not None:
                         del lives[ground.is_served]
                         await live.end()
@@ -152,7 +152,7 @@ class Campaign:
         made = Made(number, f"{layer} layer, seed {self.options.seed}, sequence {number}", _met(steps, ran), ground)
         self.corpus.note(layer, steps, triples(ran.history, ran.marks))
         if not await self._judge(layer, made, ran):
-            await live.connection.cut()  # what earlier sequences left in it is no good ground for later ones
+            await live.spend()  # what earlier sequences left in it is no good ground for later ones
         await self._weigh(live, made)
 
     def _made(self, random: Random, world: World) -> tuple[str, Steps]:

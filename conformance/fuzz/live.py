@@ -14,13 +14,14 @@ from typing import Any, Final, TypeVar
 from conformance.history import Event, Recorder, controls
 from conformance.history.events import Direction
 from conformance.model import ScriptedModel
-from conformance.peers import Connection, ScriptedClient
+from conformance.peers import AgentDidNotStart, Connection, ScriptedClient
 from conformance.profile import Profile
 from conformance.scenario.actors import Actor
 from conformance.scenario.lives import Lives, setting_of
 from conformance.scenario.model import Scenario
 from conformance.scenario.setting import Setting
 from conformance.scenario.stage import Stage
+from conformance.scenario.stops import Stop
 from conformance.scenario.verbs.connections import initialized
 from conformance.wire import Envelope, encode
 
@@ -144,6 +145,7 @@ class Live:
         self._lent: Lent | None = None
         self._connection: Connection | None = None
         self.children = 0  # processes that it has started
+        self.is_renewable = False  # the line was lost as a sequence wanted it, and nothing else is amiss
         self._least = self._held = 0  # bytes
         self._most: tuple[int, Any] = (0, None)
         self.greeting: Greeting
@@ -155,6 +157,8 @@ class Live:
         setting = setting_of(profile, workdir=folder, seed=seed, patience=patience)
         live = cls(profile, setting)
         try:
+            if live.model is not None:
+                await live.model.start()
             await live._greet()
         except BaseException:
             await live.end()
@@ -180,8 +184,6 @@ class Live:
     async def _greet(self) -> None:
         recorder = Recorder()
         self.relay.current = recorder
-        if self.model is not None:
-            await self.model.start()
         self._connection = await self._lives.connection(CLIENT)
         self._connection.listen(self._hear)
         stage, actor, client = self._lend(recorder, _START, self.setting, {}, 1)
@@ -191,6 +193,17 @@ class Live:
         assert told.envelope is not None
         self.greeting = Greeting(asked.message, told.envelope, actor.answer or {}, client.next_id())
         self._give_back()
+
+    async def renewed(self) -> bool:
+        """Where only the line to a server was lost: dials it once more. Whether it is of use again."""
+        if not self.is_renewable or self.is_worn:
+            return False
+        self.is_renewable = False
+        try:
+            await self._greet()
+        except (AgentDidNotStart, Stop):
+            return False
+        return not self.is_spent
 
     def lend(self, scenario: Scenario, setting: Setting) -> Stage:
         """A stage for one sequence, on which the client is connected and initialized already. `give_back` ends it."""
@@ -225,6 +238,11 @@ class Live:
         self._held = bytes_
         most: Made | None = self._most[1]
         return most if bytes_ - self._least > _FAR_MORE else None
+
+    async def spend(self) -> None:
+        """No more sequences for this one."""
+        self.is_renewable = False
+        await self.connection.cut()
 
     async def end(self) -> Recorder:
         """Ends the process in an orderly way, its model and its folder. Returns what was recorded of that."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from conformance.fuzz.live import CLIENT, Live
 from conformance.fuzz.situations import Mark, Past, situation
-from conformance.history import History, Recorder
+from conformance.history import History, Recorder, controls
 from conformance.model import ScriptedModel
 from conformance.peers import AgentDidNotStart, ConnectionEnded
 from conformance.profile import Profile, redactor_of
@@ -89,10 +89,16 @@ async def _tidy(live: Live, stage: Stage) -> None:
     actor = stage.actors[CLIENT]
     owed = stage.unanswered(actor.conn) or stage.busy_sessions(actor.conn)
     usable = actor.lives == 1 and actor.is_open and not actor.is_deaf and not live.is_spent and not stage.is_exhausted
+    is_sound = not owed and not stage.is_exhausted and not _was_restarted(stage.recorder.history)
+    live.is_renewable = live.setting.is_websocket and is_sound
     tidied = usable and not owed and await _closed(stage, sessions)
     live.give_back(stage, sessions)
     if not tidied:
         await live.connection.cut()
+
+
+def _was_restarted(history: History) -> bool:
+    return any(event.name == controls.STARTED and (event.control or {}).get("restart_of") for event in history)
 
 
 async def _closed(stage: Stage, sessions: set[str]) -> bool:
