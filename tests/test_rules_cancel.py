@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conformance.rules import RULES, judge
-from tests.story import Story
+from tests.story import Story, proves
 
 ENDS = "cancel.ends-idle-cancelled"
 ABORT = "cancel.abort-errors-are-cancelled"
@@ -63,6 +63,9 @@ def failed(story: Story) -> set[str]:
     rules = [rule for rule in RULES.values() if rule.area == "cancel"]
     outcomes = judge(story.recorder.history, rules)
     assert not [outcome.broken for outcome in outcomes.values() if outcome.broken]
+    for outcome in outcomes.values():
+        for finding in outcome.findings:
+            proves(finding)
     return {id for id, outcome in outcomes.items() if any(f.kind == "violation" for f in outcome.findings)}
 
 
