@@ -3,6 +3,7 @@
 // WebSocket, any number of clients on a session. The SDK is found through ACP_PEERS_DIR, the folder of `npm install --prefix`.
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
+import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Readable, Writable } from "node:stream";
 import { randomUUID } from "node:crypto";
@@ -20,9 +21,15 @@ const found = (sessionId) => {
   return chat;
 };
 
+const refuseUnusable = ({ cwd, mcpServers }) => {
+  if ((mcpServers ?? []).length) throw new acp.RequestError(-32602, "no MCP transport is supported");
+  if (!isAbsolute(cwd)) throw new acp.RequestError(-32602, "cwd must be an absolute path", { cwd });
+};
+
+// A handler gets a client of its own at each call; `cx` is the connection behind it.
 const tell = (client, chat, update) =>
-  client.notify(acp.methods.client.session.update, { sessionId: chat.sessionId, update }).catch(() => chat.clients.delete(client));
-const tellAll = (chat, update) => Promise.all([...chat.clients].map((client) => tell(client, chat, update)));
+  client.notify(acp.methods.client.session.update, { sessionId: chat.sessionId, update }).catch(() => chat.clients.delete(client.cx));
+const tellAll = (chat, update) => Promise.all([...chat.clients.values()].map((client) => tell(client, chat, update)));
 const state = (chat, state, more) => tellAll(chat, { sessionUpdate: "state_update", state: (chat.state = state), ...more });
 
 async function submit(chat, prompt) {
@@ -60,9 +67,9 @@ const agent = acp
     capabilities: { session: {} },
   }))
   .onRequest(session.new, ({ params, client }) => {
-    if ((params.mcpServers ?? []).length) throw new acp.RequestError(-32602, "no MCP transport is supported");
+    refuseUnusable(params);
     const chat = { sessionId: `session-${randomUUID()}`, cwd: params.cwd, history: [], state: "idle", isOpen: true };
-    sessions.set(chat.sessionId, { ...chat, busy: Promise.resolve(), turns: new Set(), clients: new Set([client]) });
+    sessions.set(chat.sessionId, { ...chat, busy: Promise.resolve(), turns: new Set(), clients: new Map([[client.cx, client]]) });
     return { sessionId: chat.sessionId };
   })
   .onRequest(session.list, ({ params }) => ({
@@ -71,19 +78,21 @@ const agent = acp
       .map(({ sessionId, cwd }) => ({ sessionId, cwd })),
   }))
   .onRequest(session.resume, async ({ params, client }) => {
+    refuseUnusable(params);
     const chat = found(params.sessionId);
     if (params.replayFrom && params.replayFrom.type !== "start") throw new acp.RequestError(-32602, "no such cursor");
     chat.isOpen = true;
-    chat.clients.add(client);
+    chat.clients.set(client.cx, client);
     const past = params.replayFrom ? chat.history.map((entry) => ({ ...entry, content: [...entry.content] })) : [];
     await Promise.all([...past, { sessionUpdate: "state_update", state: chat.state }].map((entry) => tell(client, chat, entry)));
     return {};
   })
-  .onRequest(session.close, async ({ params }) => {
+  .onRequest(session.close, async ({ params, client }) => {
     const chat = sessions.get(params.sessionId);
     if (chat) chat.isOpen = false;
     cancel(chat);
     await chat?.busy;
+    if (!chat?.isOpen) chat?.clients.delete(client.cx);
     return {};
   })
   .onRequest(session.prompt, ({ params }) => {

@@ -4,6 +4,7 @@ kept."""
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +13,13 @@ try:
     from acp.experimental.v2 import AgentSideConnection, run_agent, schema
 except ImportError as error:
     sys.exit(f"the Python SDK is not installed ({error}): pip install 'agent-client-protocol[http]==1.0.0rc3'")
+
+
+def refuse_unusable(cwd: str, mcp_servers: Any) -> None:
+    if mcp_servers:
+        raise RequestError(-32602, "no MCP transport is supported")
+    if not Path(cwd).is_absolute():
+        raise RequestError(-32602, "cwd must be an absolute path")
 
 
 class Turn:
@@ -56,8 +64,7 @@ class EchoAgent:
         return schema.InitializeResponse(protocol_version=2, info=info, capabilities=capabilities)
 
     async def new_session(self, cwd: str, mcp_servers: Any = None, **_: Any) -> schema.NewSessionResponse:
-        if mcp_servers:
-            raise RequestError(-32602, "no MCP transport is supported")
+        refuse_unusable(cwd, mcp_servers)
         chat = Chat(cwd)
         self.chats[chat.id] = chat
         return schema.NewSessionResponse(session_id=chat.id)
@@ -71,8 +78,9 @@ class EchoAgent:
         )
 
     async def resume_session(
-        self, session_id: str, cwd: str, replay_from: Any = None, **_: Any
+        self, session_id: str, cwd: str, mcp_servers: Any = None, replay_from: Any = None, **_: Any
     ) -> schema.ResumeSessionResponse:
+        refuse_unusable(cwd, mcp_servers)
         chat = self.found(session_id)
         if replay_from is not None and replay_from.type != "start":
             raise RequestError(-32602, "no such cursor")
