@@ -172,6 +172,12 @@ class TestBlocks:
         driven = Story().begin(capabilities={"session": {"prompt": {"audio": {}}}})
         assert driven.refuse(blocks(driven, AUDIO), -32602).fails(ADVERTISED)
 
+    def test_what_is_no_base64_may_be_refused(self) -> None:
+        for data, fails in (("no base64!", 0), ("AAAA", 1)):
+            driven = Story().begin(capabilities={"session": {"prompt": {"audio": {}}}})
+            driven.refuse(blocks(driven, {**AUDIO, "data": data}), -32602)
+            assert len(driven.fails(ADVERTISED)) == fails
+
     def test_refused_for_another_reason(self) -> None:
         story = self.able()
         assert story.refuse(blocks(story, PNG), -32603).silent(ADVERTISED)
@@ -192,7 +198,9 @@ class TestFailure:
         return story.control("model-answered", at="", number=1, how="fail", status=500, injected=True)
 
     def test_the_proof(self) -> None:
-        assert self.failing().idle("end_turn").proof(FAILURE) == [8, 11, 12]
+        story = self.failing().idle("end_turn")
+        assert story.proof(FAILURE) == [8, 11, 12]
+        assert "fail 500" in story.outcome(FAILURE).findings[0].because[1][1]
         story = self.failing().idle()
         assert story.warns(FAILURE) == ["the failed work ended without a stop reason"]
         assert story.proof(FAILURE) == [8, 11, 12]
@@ -270,3 +278,27 @@ class TestIds:
         story.user("u", "Hello")
         story.reply(story.prompt("Hello"), messageId="u")
         assert story.silent(RETRY)
+
+
+class TestAnswers:
+    waiting, rejected = "prompt.success-without-waiting-for-work", "prompt.rejected-is-error"
+
+    def test_the_response_waited(self) -> None:
+        story = Story().begin()
+        first = story.prompt("Count", nonce="acp-1")
+        story.user("u1", "Count acp-1").running().barrier().says("a1", "One").after(0.3).idle("end_turn")
+        assert story.reply(first, messageId="u1").proof(self.waiting) == [6, 7, 10, 12, 13]
+        held = Story().begin()
+        first = held.prompt("Count", nonce="acp-1")
+        held.user("u1", "Count acp-1").running()
+        held.control("window", kind="hold", session="s", began=held.last.seq + 1, seconds=2)
+        assert held.proof(self.waiting) == [6, 7, 9]
+        assert held.reply(first, messageId="u1").proof(self.waiting) == [6, 7, 9, 10]
+
+    def test_refused_or_taken_for_its_own_sake(self) -> None:
+        story = foreign()
+        story.reply(blocks(story), messageId="u").after(2).barrier()
+        assert story.proof(self.rejected) == [4, 5, 7]
+        story = foreign()
+        story.refuse(blocks(story, {"type": "text", "text": "What?"}, PNG), -32602).user("u", "What?")
+        assert story.proof(self.rejected) == [4, 5, 6]

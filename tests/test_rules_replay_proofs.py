@@ -256,3 +256,95 @@ class TestNearFaults:
         story.user("u1", "Ping?").update("notice", title="Retrying").idle().reply(resumed)
         assert story.proof(NOTICES) == [8, 11, 13]
         assert failed(story) == {NOTICES}
+
+
+class TestWhileAtWork:
+    """A resume of a session that is at work: what is told then may be live."""
+
+    def busy(self, *, age: float = 5) -> Story:
+        """ "Ping?" is worked on, and was reported so many seconds ago."""
+        story = Story(driven=False).begin()
+        story.reply(story.prompt("Ping?"), messageId="u1").user("u1", "Ping?").running().says("a1", "Po")
+        return story.after(age)
+
+    @pytest.mark.parametrize(("age", "fails"), [(0.9, 0), (1.1, 1)])
+    def test_a_user_message_that_is_told_again(self, age: float, fails: int) -> None:
+        story = self.busy(age=age)
+        resumed = story.resume()
+        assert len(story.user("u1", "Ping?").running().reply(resumed).fails(UNASKED)) == fails
+
+    def test_an_edit_and_words_that_go_on(self) -> None:
+        story = self.busy()
+        resumed = story.resume()
+        story.user("u1", "Ping!").chunk("user_message", "u1", "Ping?").says("a1", "Po")
+        assert agent(story, "a1", "Po").running().reply(resumed).fails(UNASKED) == []
+
+    def test_live_words_first_and_then_history(self) -> None:
+        story = lived()
+        resumed = story.resume()
+        story.running().says("a2", "News.").idle("end_turn").user("u1", "Ping?").reply(resumed)
+        assert story.proof(UNASKED) == [10, 14, 15]
+
+    def test_strangers_in_a_session_at_work_may_be_live(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume()
+        assert agent(story.user("u1", "Ping?"), "a1", "Pong.").running().reply(resumed).fails(UNASKED) == []
+        idle = Story(driven=False).initialize()
+        resumed = idle.resume()
+        assert agent(idle.user("u1", "Ping?"), "a1", "Pong.").idle().reply(resumed).fails(UNASKED)
+
+
+class TestRunsAnew:
+    @pytest.mark.parametrize("kind", ["agent_thought_chunk", "agent_thought", "agent_message", "tool_call_update"])
+    def test_new_output_of_each_kind(self, kind: str) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        content: Any = {"type": "text", "text": "Hm"}
+        content = content if kind.endswith("chunk") else [content]
+        story.user("u1", "Ping?").running().update(kind, messageId="x", toolCallId="c", content=content)
+        assert story.idle("end_turn").reply(resumed).fails(RUNS) == ["a replay set off work"]
+
+    def test_a_known_tool_call_is_not_new(self) -> None:
+        story = Story(driven=False).begin()
+        story.reply(story.prompt("Look"), messageId="u1").user("u1", "Look").running()
+        story.update("tool_call_update", toolCallId="c", title="ls", status="completed").idle("end_turn").after(5)
+        resumed = story.resume(replay=True)
+        story.user("u1", "Look").running().update("tool_call_update", toolCallId="c", title="ls", status="completed")
+        assert story.idle("end_turn").reply(resumed).passes(RUNS)
+
+    def test_earlier_work_of_its_own_shows_that_it_works_unasked(self) -> None:
+        story = lived().running().says("a5", "Indexed.").idle("end_turn").after(5)
+        resumed = story.resume(replay=True)
+        story.user("u1", "Ping?").running().says("a2", "Pong!").idle("end_turn").reply(resumed)
+        assert (story.fails(RUNS), story.warns(RUNS)) == ([], ["work began within a replay: set off by it?"])
+
+    def test_an_answer_that_says_the_prompt_is_no_prompt(self) -> None:
+        story = Story(driven=False).begin()
+        story.reply(story.prompt("Ping?"), messageId="u1").user("u1", "Ping?").running()
+        agent(story, "a1", "Ping?").idle("end_turn").after(5)
+        resumed = story.resume(replay=True)
+        assert agent(story, "a9", "Ping?").idle().reply(resumed).fails(SAME_ID) == []
+
+    def test_errors_that_say_nothing_of_the_cursor(self) -> None:
+        story = lived()
+        assert story.refuse(story.resume(replay={"type": "offset"}), -32800).silent(CURSOR)
+
+    def test_a_later_block_that_is_all_that_another_prompt_says(self) -> None:
+        story = Story(driven=False).begin()
+        blocks = [{"type": "text", "text": "First: "}, {"type": "text", "text": "Ping?"}]
+        story.reply(story.request("session/prompt", {"sessionId": "s", "prompt": blocks}), messageId="u1")
+        story.running().idle("end_turn").reply(story.prompt("Ping?"), messageId="u2").running().idle("end_turn").after(
+            5
+        )
+        resumed = story.resume(replay=True)
+        story.update("user_message", messageId="u1", content=[])
+        for block in blocks:
+            story.update("user_message_chunk", messageId="u1", content=block)
+        assert story.user("u2", "Ping?").idle().reply(resumed).passes(DISTINCT)
+
+    def test_chunks_of_a_message_that_this_client_did_not_have(self) -> None:
+        story = Story(driven=False).begin()
+        story.reply(story.prompt("Ping?"), messageId="u1").running().idle("end_turn").after(5)
+        resumed = story.resume(replay=True)
+        story.chunk("user_message", "u1", "Pi").chunk("user_message", "u1", "ng!").idle().reply(resumed)
+        assert len(story.outcome(RESET).findings) == 1
