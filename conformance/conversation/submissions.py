@@ -50,6 +50,10 @@ class Submission:
     @property
     def message_id(self) -> str | None:
         """The id that a success response returned; None where there is none or it is no string."""
+        return self._returned_id if self.request.response is not None else None
+
+    @cached_property
+    def _returned_id(self) -> str | None:
         result = self.request.result if self.request.succeeded else None
         identifier = result.get("messageId") if isinstance(result, dict) else None
         return identifier if isinstance(identifier, str) else None
