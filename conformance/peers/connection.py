@@ -46,7 +46,7 @@ class Connection(ABC):
         self.ended = asyncio.Event()
         self._recorder = recorder
         self._listeners: list[Callable[[Event], None]] = []
-        self._lines_received = 0
+        self._count = 0
         self._bytes_received = 0
         self._values_received = 0
         self._heard = 0.0  # when the last bytes came, in the time of the event loop
@@ -82,14 +82,14 @@ class Connection(ABC):
         Raises ConnectionEnded, with nothing recorded, where it cannot be written.
         """
         self._check_writable()
-        event = self._recorder.sent(self.name, data)
+        event = self._recorded_own(data)
         self._put(data)
         return event
 
     def write_torn(self, data: bytes, size: int) -> Event:
         """`write`, on stdio in pieces of `size` bytes: the peer may read the line in parts. Raises ConnectionEnded."""
         self._check_writable()
-        event = self._recorder.sent(self.name, data)
+        event = self._recorded_own(data)
         size = size if self.transport == TRANSPORT_STDIO else len(data)
         for at in range(0, len(data), size):
             self._put(data[at : at + size])
@@ -98,7 +98,7 @@ class Connection(ABC):
     def write_together(self, lines: Sequence[bytes]) -> list[Event]:
         """Several messages, each recorded by itself, in one write (on stdio). Raises ConnectionEnded."""
         self._check_writable()
-        events = [self._recorder.sent(self.name, line) for line in lines]
+        events = [self._recorded_own(line) for line in lines]
         for data in [b"".join(lines)] if self.transport == TRANSPORT_STDIO else lines:
             self._put(data)
         return events
@@ -115,6 +115,11 @@ class Connection(ABC):
 
         Raises ConnectionEnded when `limits.write_patience` seconds did not suffice.
         """
+
+    def _recorded_own(self, data: bytes) -> Event:
+        """Records a message of ours. It counts as one of the connection: an agent that asks without end is answered."""
+        self._count += 1
+        return self._recorder.sent(self.name, data)
 
     def stop_reading(self) -> None:
         """From now on nothing of the agent is read or recorded: what it has written and we have not read is lost."""
@@ -157,13 +162,13 @@ class Connection(ABC):
     def _receive(self, envelope: Envelope) -> None:
         if not self._is_reading or self._is_deaf:
             return
-        self._lines_received += 1
+        self._count += 1
         if envelope.length > _LONG:
             self._bytes_received += max(0, _held(envelope.message) - envelope.length)
         self._tell(self._recorder.wire(self.name, "agent", envelope))
         if envelope.kind is Kind.TOO_LONG:
             self._limit("max-line", self.limits.max_line, ends=False)
-        if self._lines_received >= self.limits.max_events:
+        if self._count >= self.limits.max_events:
             self._limit("max-events", self.limits.max_events)
 
     def _limit(self, limit: str, value: int | float, *, ends: bool = True) -> None:
