@@ -252,3 +252,92 @@ class TestNew:
             page(story, "old")
         story.reply(story.request("session/new", {"cwd": "/w"}), sessionId="old")
         assert story.proof(UNIQUE) == [4, 5, 6]
+
+    def test_an_id_that_was_resumed_only_meanwhile(self) -> None:
+        story = Story().initialize()
+        new = story.request("session/new", {"cwd": "/w"})
+        story.reply(story.resume(session="x")).reply(new, sessionId="x")
+        assert story.fails(UNIQUE) == []
+
+    def test_an_empty_id(self) -> None:
+        assert Story().begin(session="").proof(UNIQUE) == [3, 4]
+
+    def test_servers_of_a_resume(self) -> None:
+        server = {"type": "http", "name": "x", "url": "http://x"}
+        params = {"sessionId": "s", "cwd": "/w", "mcpServers": [server]}
+        story = Story().begin()
+        story.reply(story.request("session/resume", params))
+        assert story.proof(MCP) == [2, 5, 6]
+        story = Story().begin()
+        assert story.refuse(story.request("session/resume", params), -32603).silent(MCP)
+        story = Story().begin()
+        story.request("session/new", params)
+        assert story.reply(story.request("session/fork", params)).silent(MCP)
+
+
+class TestNamed:
+    baseline, known, unknown = (
+        "session.baseline-methods",
+        "session.updates-of-known-sessions",
+        "session.unknown-session",
+    )
+
+    @pytest.mark.parametrize(
+        "method", ["session/new", "session/list", "session/resume", "session/close", "session/prompt"]
+    )
+    def test_each_method_of_the_baseline(self, method: str) -> None:
+        story = Story().begin()
+        for _ in range(2):
+            story.refuse(story.request(method, {"sessionId": "s"}), -32601)
+        assert story.proof(self.baseline) == [2, 5, 6]
+
+    def test_another_method_may_be_missing(self) -> None:
+        story = Story().begin()
+        assert story.refuse(story.request("session/delete", {"sessionId": "s"}), -32601).passes(self.baseline)
+
+    def test_a_strange_session(self) -> None:
+        assert Story().begin().idle(session="x").idle(session="x").proof(self.known) == [1, 5]
+        story = Story().begin().asks("_ask", {"sessionId": "x"}).idle(session="x")
+        assert story.proof(self.known) == [1, 5]
+        two = Story().begin().idle(session="x").idle(session="y")
+        assert len(two.fails(self.known)) == 2
+
+    @pytest.mark.parametrize("method", ["session/close", "session/delete"])
+    def test_naming_it_in_a_close_makes_nothing_known(self, method: str) -> None:
+        story = Story().begin()
+        story.request(method, {"sessionId": "x"})
+        assert story.idle(session="x").fails(self.known)
+
+    def test_one_that_is_explained_and_one_that_is_not(self) -> None:
+        story = Story().begin().update("subagent_update", subagent={"sessionId": "child"}).idle(session="child")
+        assert story.idle(session="x").proof(self.known) == [1, 7]
+
+    @pytest.mark.parametrize("method", ["session/new", "session/fork"])
+    def test_one_that_was_being_made(self, method: str) -> None:
+        story = Story().begin()
+        id = story.request(method, {"cwd": "/w"})
+        assert story.idle(session="x").fails(self.known) == []
+        assert story.refuse(id, -32603).fails(self.known) == []
+        assert story.idle(session="y").proof(self.known) == [1, 8]
+
+    @pytest.mark.parametrize("method", ["session/prompt", "session/set_config_option"])
+    def test_a_closed_session(self, method: str) -> None:
+        story = close(Story(driven=False).begin())
+        story.reply(story.request(method, {"sessionId": "s"}))
+        assert story.proof(self.unknown) == [5, 6, 7]
+        story = close(Story(driven=False).begin())
+        story.refuse(story.request(method, {"sessionId": "s"}), -32603)
+        assert (story.fails(self.unknown), story.proof(self.unknown)) == ([], [5, 6, 7])
+
+    @pytest.mark.parametrize("code", [-32002, -32601, -32000])
+    def test_a_right_refusal(self, code: int) -> None:
+        story = close(Story(driven=False).begin())
+        assert story.refuse(story.prompt("Hi"), code).passes(self.unknown)
+
+    def test_a_session_that_never_was(self) -> None:
+        for method in ("session/prompt", "session/resume", "session/set_config_option"):
+            story = Story().begin()
+            story.reply(story.request(method, {"sessionId": "x"}))
+            assert story.proof(self.unknown) == [5, 6], method
+        story = Story().begin().update("subagent_update", subagent={"sessionId": "x"})
+        assert story.reply(story.resume(session="x")).silent(self.unknown)

@@ -1,0 +1,173 @@
+"""Requests and responses, closer: which events prove each fault, when an answer is owed, and what is near a fault and
+none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.story import Story
+
+ID = "wire.response-id"
+ONE = "wire.one-response"
+OUTCOME = "wire.result-or-error"
+NOTIFICATIONS = "wire.no-reply-to-notifications"
+IDS = "wire.request-ids"
+
+
+def foreign() -> Story:
+    return Story(driven=False).begin()
+
+
+class TestResponseId:
+    def test_the_proof(self) -> None:
+        story = foreign()
+        story.request("session/list")
+        assert story.reply("3", sessions=[]).proof(ID) == [4, 5]
+        assert foreign().reply(77).proof(ID) == [4]
+        rounded = Story(driven=False).begin()
+        rounded.request("session/list", id=2**53 + 1)
+        assert rounded.reply(2**53, sessions=[]).proof(ID) == [4, 5]
+
+    def test_before_any_initialize(self) -> None:
+        assert Story(driven=False).reply(17, sessions=[]).proof(ID) == [0]
+        assert Story(driven=False).reply(None).fails(NOTIFICATIONS) == []
+
+    def test_only_an_error_refuses_a_malformed_line(self) -> None:
+        assert foreign().client(b"{").reply(None).fails(ID)
+        assert foreign().client(b"{").refuse(None, -32700).fails(ID) == []
+        assert foreign().refuse(None, -32700).client(b"{").fails(ID)
+        assert foreign().refuse(4711, -32600).client(b'{"jsonrpc":"2.0","id":4711}').fails(ID)
+
+    def test_a_cancel_that_named_it_later(self) -> None:
+        story = foreign().refuse(99, -32800).notify("$/cancel_request", {"requestId": 99})
+        assert story.fails(ID)
+
+    @pytest.mark.parametrize("lives", [True, False])
+    def test_a_request_of_another_connection(self, lives: bool) -> None:
+        story = foreign().initialize(at="bob")
+        story.request("session/list", id=50, at="bob")
+        if not lives:
+            story.control("cut", at="bob")
+        assert bool(story.reply(50, sessions=[]).fails(ID)) is not lives
+
+
+class TestOneResponse:
+    def test_the_proof(self) -> None:
+        story = foreign()
+        id = story.request("session/list")
+        assert story.reply(id, sessions=[]).reply(id, sessions=[]).reply(id, sessions=[]).proof(ONE) == [4, 5, 6]
+        assert story.fails(ONE) == ["session/list was answered 3 times"]
+        story = foreign()
+        story.request("session/close", {"sessionId": "s"})
+        assert story.after(60).barrier().proof(ONE) == [4, 6]
+
+    def test_twice_after_a_cancel_is_another_rules(self) -> None:
+        story = foreign()
+        id = story.request("session/list")
+        story.reply(id).notify("$/cancel_request", {"requestId": id}).reply(id)
+        assert story.passes(ONE)
+        story = foreign()
+        id = story.request("session/list")
+        story.reply(id).reply(id).notify("$/cancel_request", {"requestId": id})
+        assert story.fails(ONE)
+
+    def test_a_wait_for_something_else(self) -> None:
+        story = Story().begin()
+        story.request("session/close", {"sessionId": "s"})
+        story.control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert story.fails(ONE) == []
+
+    def test_it_had_ended_before_patience_ran_out(self) -> None:
+        story = Story().begin()
+        id = story.request("session/close", {"sessionId": "s"})
+        story.control("exited").control("waited", **{"for": "response", "id": id, "seconds": 15})
+        assert story.fails(ONE) == []
+
+    @pytest.mark.parametrize("id", [None, "33"])
+    def test_an_answer_under_a_wrong_id_is_another_rules(self, id: Any) -> None:
+        story = foreign()
+        story.request("session/close", {"sessionId": "s"}, id=33)
+        assert story.reply(id).after(60).barrier().fails(ONE) == []
+        story = foreign()
+        story.request("session/close", {"sessionId": "s"}, id=33)
+        assert story.reply(4).after(60).barrier().fails(ONE)
+
+    def test_a_cancelled_prompt_has_rules_of_its_own(self) -> None:
+        story = foreign()
+        id = story.prompt("Hello")
+        assert story.notify("$/cancel_request", {"requestId": id}).after(60).barrier().fails(ONE) == []
+
+
+class TestPrompts:
+    def waited(self, story: Story, id: Any) -> list[str]:
+        return story.control("waited", **{"for": "response", "id": id, "seconds": 15}).fails(ONE)
+
+    def test_of_a_session_that_nothing_was_told_of(self) -> None:
+        story = Story().initialize()
+        assert self.waited(story, story.prompt("Hi", session="other"))
+        recorded = Story(driven=False).initialize()
+        recorded.prompt("Hi", session="other")
+        assert recorded.after(60).barrier().fails(ONE) == []
+
+    @pytest.mark.parametrize("state", ["running", "requires_action"])
+    def test_its_own_work_that_needs_the_model(self, state: str) -> None:
+        for answered in (False, True):
+            story = Story(model="openai-chat").begin()
+            id = story.prompt("Hi", nonce="acp-1")
+            story.update("state_update", state=state)
+            story.control("model-request", at="", number=1, nonce="acp-1", group="chat", last_user=True)
+            if answered:
+                story.control("model-answered", at="", number=1, how="say")
+            assert bool(self.waited(story, id)) is answered
+
+    def test_work_that_was_open_before_it(self) -> None:
+        story = Story().begin().running()
+        assert self.waited(story, story.prompt("Hi")) == []
+
+    @pytest.mark.parametrize(("idle_for", "owed"), [(7.3, False), (7.6, True)])
+    def test_work_that_was_over_just_now(self, idle_for: float, owed: bool) -> None:
+        story = Story().begin().running()
+        id = story.prompt("Hi")
+        story.after(30).idle("end_turn").after(idle_for - 0.01)
+        story.recorder.control("ada", "waited", **{"for": "response", "id": id, "seconds": 15})
+        assert bool(story.fails(ONE)) is owed
+
+    def test_work_that_was_over_before_it(self) -> None:
+        story = Story().begin().running().idle("end_turn")
+        assert self.waited(story, story.prompt("Hi"))
+
+    def test_in_a_recording_the_session_went_on_telling(self) -> None:
+        story = foreign()
+        story.prompt("Hi")
+        story.after(20).update("usage_update", used=1, size=2).after(20).barrier()
+        assert story.fails(ONE) == []
+        assert story.after(20).barrier().proof(ONE) == [4, 9]
+
+    def test_in_a_recording_what_was_told_before_it_counts_for_nothing(self) -> None:
+        story = foreign().update("usage_update", used=1, size=2)
+        story.prompt("Hi")
+        assert story.after(31).barrier().fails(ONE)
+
+
+class TestOthers:
+    @pytest.mark.parametrize("message", [{}, {"error": "no"}, {"result": 1, "error": {"code": 1, "message": "x"}}])
+    def test_an_outcome(self, message: Any) -> None:
+        story = foreign()
+        id = story.request("session/list")
+        assert story.agent({"jsonrpc": "2.0", "id": id, **message}).proof(OUTCOME) == [5]
+
+    def test_a_notification_is_answered(self) -> None:
+        story = foreign().notify("_x", {}).cancel().refuse(None, -32601)
+        assert story.proof(NOTIFICATIONS) == [5, 6]
+        assert foreign().cancel().refuse(5, -32601).passes(NOTIFICATIONS)
+
+    @pytest.mark.parametrize(("id", "right"), [(1.0, True), ("a", True), (7, True), (1.5, False), (True, False)])
+    def test_an_id_of_the_agents(self, id: Any, right: bool) -> None:
+        story = foreign().asks("_ask", {}, id=id)
+        assert story.passes(IDS) is right
+        assert right or story.proof(IDS) == [4]
+
+    def test_an_id_that_is_used_again(self) -> None:
+        assert foreign().asks("_ask", {}, id=1).asks("_ask", {}, id=1).proof(IDS) == [5]
