@@ -186,6 +186,23 @@ class TestTerminals:
         story = Story(driven=False).begin().update("terminal_update", terminalId="t", cwd="w")
         assert story.proof(TERMINALS) == [4]
 
+    def test_what_is_not_base64(self) -> None:
+        def output(**body: Any) -> Story:
+            return Story(driven=False).begin().update("terminal_update", terminalId="t", **body)
+
+        (said,) = output(output={"data": "x"}).fails(TERMINALS)
+        assert said.startswith("an output snapshot")
+        chunk = Story(driven=False).begin().update("terminal_output_chunk", terminalId="t", data="x", cwd="w")
+        (said,) = chunk.fails(TERMINALS)
+        assert said.startswith("an output chunk")
+        assert output(data="x").passes(TERMINALS)
+
+    def test_each_fault_of_a_terminal_is_told_once(self) -> None:
+        story = Story().begin()
+        for cwd in ("a", "b", "a"):
+            story.update("terminal_update", terminalId="t", cwd=cwd, output={"data": "x"})
+        assert (len(story.fails(TERMINALS)), len(story.warns(TERMINALS))) == (2, 1)
+
     def test_a_changed_cwd_is_told_once(self) -> None:
         story = Story().begin()
         for cwd in ("/a", "/b", "/c"):
@@ -200,6 +217,43 @@ class TestDiffs:
         (said,) = story.fails(DIFFS)
         assert '"b"' in said
         assert story.proof(DIFFS) == [4]
+
+    def patched(self, patch: str, *changes: Any) -> Story:
+        listed = list(changes) or [MODIFY]
+        diff = {"type": "diff", "changes": listed, "patch": {"format": "git_patch", "text": patch}}
+        return tool(Story(driven=False).begin(), title="Edit", content=[diff])
+
+    @pytest.mark.parametrize("prefix", ["a/", "b/", "c/", "i/", "w/", "o/"])
+    def test_the_prefixes_that_git_writes(self, prefix: str) -> None:
+        (said,) = self.patched(f"diff --git {prefix}w/a {prefix}w/a\n").fails(DIFFS)
+        assert said.endswith(f"has the prefix {prefix!r}")
+        (said,) = self.patched("diff --git x/w/a x/w/a\n").fails(DIFFS)
+        assert said.endswith("is not absolute")
+
+    def test_what_the_changes_are_about(self) -> None:
+        story = self.patched("diff --git /w/b /w/b\n", MODIFY, {"operation": "add", "path": "/w/n"})
+        assert story.outcome(DIFFS).findings[0].because[0][1].endswith('"/w/a.txt", "/w/n"')
+        story = self.patched("diff --git /w/b /w/b\n", 5)
+        assert story.outcome(DIFFS).findings[0].because[0][1].endswith("no file")
+
+    @pytest.mark.parametrize("operation", ["add", "delete", "modify", "move", "copy", "_own"])
+    def test_an_operation_that_may_be_about_any_file(self, operation: str) -> None:
+        change = {"operation": operation, "path": "/w/a", "oldPath": "/w/a"}
+        assert bool(self.patched("diff --git /w/b /w/b\n", change).fails(DIFFS)) is (operation != "_own")
+
+    def test_a_missing_side_and_then_another_file(self) -> None:
+        patch = "diff --git /w/a.txt /w/a.txt\n--- /dev/null\nrename to /dev/null\n+++ /w/b\n"
+        assert len(self.patched(patch).fails(DIFFS)) == 1
+
+    @pytest.mark.parametrize(
+        ("text", "warned"), [("", 0), (" \n", 0), ("words", 1), ("x\ndiff --git /w/a.txt /w/a.txt", 1)]
+    )
+    def test_a_text_that_is_no_patch(self, text: str, warned: int) -> None:
+        assert len(self.patched(text).warns(DIFFS)) == warned
+
+    def test_two_files(self) -> None:
+        patch = "diff --git /w/a.txt /w/a.txt\n" * 2 + "--- /w/a.txt\n--- /w/c\n"
+        assert self.patched(patch).proof(DIFFS) == [4]
 
 
 class TestElicitation:
