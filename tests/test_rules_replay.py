@@ -586,6 +586,13 @@ class TestResumesThatAreNoMessages:
         (replay,) = read(story.recorder.history).connections["ada"].views["s"].replays
         assert replay.closes < first_report(story)
 
+    def test_an_answer_to_another_line_does_not(self) -> None:
+        story = lived()
+        story.client(b"{")
+        resumed = story.request("session/resume", {"sessionId": "s", "cwd": "/w"}, id=7.5)
+        story.refuse(None, -32700).idle().reply(resumed)
+        assert story.fails(SNAPSHOT) == []
+
 
 def first_report(story: Story) -> int:
     return next(e.seq for e in story.recorder.history if "user_message" in str(e.message))

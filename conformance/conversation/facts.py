@@ -288,7 +288,9 @@ class Replay:
     @property
     def closes(self) -> float:
         """The position of the response; infinity while it is pending."""
-        return self.request.answered_at if self.refused is None else self.refused.seq
+        if self.request.response is None and self.refused is not None:
+            return self.refused.seq
+        return self.request.answered_at
 
     @property
     def until(self) -> float:

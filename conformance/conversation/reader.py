@@ -64,6 +64,7 @@ class _Reader:
             tuple[str, str, str, Any], deque[Request]
         ] = {}  # (connection, sender, id key) -> its pending requests
         self._pending: dict[Session, dict[Request, Submission]] = {}  # prompts not answered yet
+        self._unreadable: dict[str, deque[int]] = {}  # connection -> lines whose answer may name no id
         self._working: Counter[Session] = Counter()  # how many views have work open
 
     # -- the suite's own events
@@ -111,6 +112,8 @@ class _Reader:
         if envelope is None:
             return
         kind, message = envelope.kind, envelope.message
+        if not from_agent and (kind is Kind.ARRAY or (envelope.flaws and kind is not Kind.NOTIFICATION)):
+            self._unreadable.setdefault(event.conn, deque()).append(event.seq)
         if kind is Kind.NOTIFICATION:
             method, params = message.get("method"), message.get("params")
             if from_agent:
@@ -197,6 +200,8 @@ class _Reader:
             return
         request = unanswered.popleft()
         request.response = event
+        if event.dir == "agent" and request.seq in self._unreadable.get(connection.name, ()):
+            self._unreadable[connection.name].remove(request.seq)
         if event.dir != "agent":
             return
         if request.method == "session/new" and request.succeeded:
@@ -212,14 +217,15 @@ class _Reader:
                 session.note("user", identifier, event.seq)
 
     def _refused(self, connection: Connection, event: Event) -> None:
-        """An answer to nobody ends the first resume that is no valid message: its id could not be given back."""
-        for view in connection.views.values():
+        """An answer to nobody is one to the first line that is no valid message; if that is a resume, it ends."""
+        waiting = self._unreadable.get(connection.name)
+        line = waiting.popleft() if waiting else None
+        for view in connection.views.values() if line is not None else ():
             now = self._now(view)
             for replay in now.replays:
-                if replay.request.event.envelope is not None and replay.request.event.envelope.flaws:
+                if replay.seq == line:
                     replay.refused = event
-                    now.replays = [other for other in now.replays if other is not replay]
-                    return
+            now.replays = [replay for replay in now.replays if replay.refused is None]
 
     def _created(self, connection: Connection, request: Request) -> None:
         identifier = request.result.get("sessionId") if isinstance(request.result, dict) else None

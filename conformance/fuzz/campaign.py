@@ -239,9 +239,10 @@ class Campaign:
 
     async def _tell(self, signature: Signature) -> None:
         """The failure that was confirmed: of the sequences that show it, the surest and shortest one."""
-        confirmed, made = min(self._races.pop(signature), key=lambda each: (each[0].is_race, len(each[0].steps)))
+        confirmed, made = min(self._races[signature], key=lambda each: (each[0].is_race, len(each[0].steps)))
         investigation = self._investigation(is_served=made.ground.is_served)
         found = await investigation.told(confirmed, next(self._failure_numbers), made.origin)
+        del self._races[signature]
         if found is None:
             self._unproven(signature, made)
             return
