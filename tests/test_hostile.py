@@ -106,6 +106,7 @@ def test_a_session_id_never_becomes_a_path(tmp_path: Path) -> None:
         "report/report.json",
         "report/transcripts/init-plain.ndjson",
         "report/transcripts/prompt-plain.ndjson",
+        "report/transcripts/wire-ids.ndjson",
         "status",
     ]
     assert not Path("/tmp/hostile-session").exists()
