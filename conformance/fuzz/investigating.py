@@ -114,17 +114,18 @@ class Investigation:
         return Trial(self.profile, self.rules, self.seed, signature)
 
     async def _first(self, trial: Trial, steps: Steps) -> tuple[int, Steps] | None:
-        """In which try it showed, and with which steps: every other try leaves out the demands, since a scenario ends
-        at the first that is not met."""
+        """In which round of tries it showed, and with which steps: with the demands and, side by side, without, since a
+        scenario ends at the first that is not met."""
         plain = [step for step in steps if "require" not in step]
-        for number in range(1, REPEATS + 1):
-            candidate = steps if number % 2 else plain
-            patience = self.patience if number <= 2 else self.brief
-            shown = await trial.fresh(candidate, patience)
-            if shown is not None and number > 2 and not await self._is_more_than_slow(trial, shown, candidate):
+        for number in range(1, REPEATS // 2 + 1):
+            patience = self.patience if number == 1 else self.brief
+            ways = [steps, plain] if number > 1 or len(plain) < len(steps) else [steps]
+            looks = await asyncio.gather(*(trial.fresh(way, patience) for way in ways))
+            way, shown = next(((way, shown) for way, shown in zip(ways, looks, strict=True) if shown), (steps, None))
+            if shown is not None and number > 1 and not await self._is_more_than_slow(trial, shown, way):
                 return None
             if shown is not None:
-                return (number + 1) // 2, candidate
+                return number, way
         return None
 
     async def _is_more_than_slow(self, trial: Trial, shown: Shown, steps: Steps) -> bool:
