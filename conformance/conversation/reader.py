@@ -6,7 +6,6 @@ the suite says of its own doing. Never raises on what an agent wrote: malformed 
 """
 
 from collections import Counter, deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -408,17 +407,3 @@ def _text(value: Any) -> str | None:
 def _number(about: Any) -> int:
     number = about.get("number")
     return number if isinstance(number, int) else -1
-
-
-def announced_sessions(value: Any) -> Iterator[str]:
-    """Every string under a key that ends in "sessionId" anywhere in a value: how updates announce subagents and
-    forks."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if isinstance(item, str) and key.lower().endswith("sessionid"):
-                yield item
-            else:
-                yield from announced_sessions(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from announced_sessions(item)

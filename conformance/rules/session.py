@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from conformance.conversation import Connection, Conversation, Request
-from conformance.conversation.reader import announced_sessions
+from conformance.conversation.announced import announced_sessions
 from conformance.history import Event
 from conformance.protocol.errors import ErrorCode, error_name
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, not_applicable, rule, violation, warning
