@@ -18,7 +18,7 @@ from conformance.fuzz import findings as failures_
 from conformance.fuzz.corpus import Corpus, changed
 from conformance.fuzz.findings import Failure, keep
 from conformance.fuzz.investigating import Confirmed, Investigation
-from conformance.fuzz.live import Live
+from conformance.fuzz.live import FADING, Live
 from conformance.fuzz.memory import children, resident
 from conformance.fuzz.playing import Ran, on_live
 from conformance.fuzz.progress import LAYERS, Ground, Made, Options, Progress
@@ -57,7 +57,7 @@ class Campaign:
         self.answer: dict[str, object] = {}
         self._numbers = itertools.count(1)
         self._failure_numbers = itertools.count(1)
-        self._pace = 0.0
+        self._pace = self.patience / _PACES  # seconds: nobody knows yet how quick the agent is
         self._least = _LEAST_PATIENCE
         self._races: dict[Signature, list[tuple[Confirmed, Made]]] = {}
         self._investigating = asyncio.Semaphore(max(1, options.jobs // 4))
@@ -148,7 +148,8 @@ class Campaign:
             return
         quiet = max(0.04, 2 * live.pace) if random.random() < _QUIET else None
         ran = await on_live(live, scenario, patience=self.brief, quiet_window=quiet)
-        self._pace = min(live.pace, self.patience)
+        faded = self._pace * (1.0 if ran.is_exhausted else FADING)
+        self._pace = min(max(live.pace, faded), self.patience)
         made = Made(number, f"{layer} layer, seed {self.options.seed}, sequence {number}", _met(steps, ran), ground)
         self.corpus.note(layer, steps, triples(ran.history, ran.marks))
         if not await self._judge(layer, made, ran):

@@ -31,7 +31,7 @@ CLIENT: Final = "ada"
 _LIFE: Final = 150  # sequences that one process serves
 _FULL: Final = 0.5  # of what a connection may write
 Made = TypeVar("Made")
-_FADING: Final = 0.8  # of the slowest answer, from one sequence to the next
+FADING: Final = 0.8  # of the slowest answer, from one sequence to the next
 _WARM: Final = 10  # sequences until caches are filled
 _FAR_MORE: Final = 48 * 1024 * 1024  # bytes
 _NOT_OURS: Final = -1  # the seq of an event that belongs to no running sequence
@@ -221,7 +221,7 @@ class Live:
     def give_back(self, stage: Stage, past: set[str]) -> None:
         """The sequence is over; `past` are its sessions."""
         client = stage.actors[CLIENT].client
-        self.pace = max(self.pace * _FADING, client.pace)
+        self.pace = max(self.pace * FADING, client.pace)
         self.greeting = replace(self.greeting, ids=max(self.greeting.ids, client.next_id()))
         self.relay.past |= past
         self.served += 1

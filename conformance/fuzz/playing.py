@@ -26,12 +26,13 @@ _SLICE_OF_LIMIT: Final = 0.25  # of the profile's limit for a scenario: what one
 @dataclass(frozen=True, slots=True)
 class Ran:
     """A sequence that was played. `unmet` are the places of steps whose situation did not arise; `marks` say where in
-    the history each step began; `problem` why the suite could not do its work."""
+    the history each step began; `problem` why the suite could not do its work; `is_exhausted`: patience ran out."""
 
     history: History
     marks: tuple[Mark, ...] = ()
     unmet: frozenset[int] = frozenset()
     problem: str = ""
+    is_exhausted: bool = False
 
 
 async def on_live(
@@ -65,7 +66,7 @@ async def on_live(
         await asyncio.shield(asyncio.gather(*(a.client.close() for a in others), return_exceptions=True))
         history = stage.recorder.history
         await _tidy(live, stage)
-    return Ran(history, tuple(marks), frozenset(unmet))
+    return Ran(history, tuple(marks), frozenset(unmet), is_exhausted=stage.is_exhausted)
 
 
 async def _perform(stage: Stage, scenario: Scenario, marks: list[Mark], unmet: set[int], *, is_strict: bool) -> None:
