@@ -114,11 +114,32 @@ class TestVersion:
         story = Story()
         story.reply(initialize(story, 2), info=INFO)
         assert story.fails(self.rule) == ["the answer's protocolVersion is absent, must be an integer"]
+        assert story.proof(self.rule) == [1, 2]
 
     def test_the_same_agent_is_known_by_its_info(self) -> None:
         story = answered(2, 2)
         story.reply(initialize(story, 2, at="bob"), at="bob", protocolVersion=1, info=INFO)
         assert story.proof(self.rule) == [2, 3, 4]
+
+    def test_the_same_older_version_twice_shows_no_later_one(self) -> None:
+        story = answered(65535, 1)
+        story.reply(initialize(story, 2), protocolVersion=1, info=INFO)
+        assert story.passes(self.rule)
+
+    def test_the_error_is_named(self) -> None:
+        story = Story()
+        story.refuse(initialize(story, 1), -32602)
+        (said,) = story.fails(self.rule)
+        assert said.startswith("version 1 is refused with -32602 (invalid params)")
+        story = Story()
+        story.agent({"jsonrpc": "2.0", "id": initialize(story, 1), "error": {"message": "no"}})
+        (said,) = story.fails(self.rule)
+        assert said.startswith("version 1 is refused with an error without a code")
+
+    def test_one_that_is_repeated_at_once_is_not_late(self) -> None:
+        story = Story()
+        story.refuse(initialize(story, 2), -32603)
+        assert story.refuse(initialize(story, 1), -32602).fails(self.rule)
 
     def test_a_refusal_on_another_connection_of_a_driven_agent(self) -> None:
         story = answered(2, 2)
@@ -206,6 +227,12 @@ class TestMarkers:
     )
     def test_booleans(self, capabilities: Any, message: str) -> None:
         assert Story().initialize(capabilities=capabilities).fails(self.rule) == [message]
+
+    def test_a_refusal_advertises_nothing(self) -> None:
+        story = Story()
+        assert story.refuse(initialize(story, 2), -32603).silent(self.rule)
+        initialize(story, 2)
+        assert story.silent(self.rule)
 
     def test_version_1_had_booleans(self) -> None:
         story = Story()
