@@ -127,12 +127,10 @@ def late_output(work: Work) -> list[Update]:
 )
 def background_failure_is_not_a_stop(view: View) -> Verdict:
     earlier: State | None = None
-    has_failed = False  # an error was told here before: an idle that says so again is a snapshot
     for state in view.states:
         if state.is_idle and earlier is not None and earlier.is_idle and state.update.replay is None:
             yield EXERCISED
-            is_new = state.stop_reason == "error" and earlier.stop_reason != "error" and not has_failed
-            if is_new and not _explained(view, earlier, state):
+            if state.stop_reason == "error" and not _explained(view, earlier, state):
                 tell = (
                     violation if view.created is not None or any(w.seq < state.seq for w in view.works[:1]) else warning
                 )
@@ -141,12 +139,11 @@ def background_failure_is_not_a_stop(view: View) -> Verdict:
                     (earlier.event, f"the session is idle ({earlier.stop_reason or 'no stop reason'})"),
                     (state.event, "no work began since, and yet work is said to have ended with an error"),
                 )
-        has_failed = has_failed or state.stop_reason == "error"
         earlier = state if state.value in STANDARD_STATES else earlier
 
 
 def _explained(view: View, earlier: State, state: State) -> bool:
-    """Whether a prompt, or an error told on another connection, explains an idle that says error."""
+    """Whether a prompt, or an error that was told before, on whatever connection, explains an idle that says error."""
     session = view.session
     before = session.submission_before(earlier.seq)
     is_pending = before is not None and before.answered_at > earlier.seq
