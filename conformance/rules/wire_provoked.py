@@ -1,7 +1,7 @@
 """The wire: what an agent makes of lines and requests that are wrong or unknown (JSON-RPC 2.0; docs 'Transports',
 'Extensibility')."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from conformance.conversation import Connection, Request
@@ -17,11 +17,6 @@ INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 UNREADABLE: Final = (Kind.NOT_JSON, Kind.NOT_UTF8, Kind.TOO_LONG)
-
-
-def malformed_lines(connection: Connection, before: float) -> Sequence[Event]:
-    """Lines of the client, before that position, that no agent can answer by an id."""
-    return connection.malformed_between(-1, before)
 
 
 def provoked_before(request: Request) -> Event | None:
