@@ -188,6 +188,10 @@ class TestStandardStates:
         story = custom(accepted(foreign()).running().says("a", "Hi").cancel()).after(60).barrier()
         assert story.fails(STANDARD) == []
 
+    def test_nothing_was_said_or_nothing_shows_that_it_is_over(self) -> None:
+        assert custom(accepted(foreign()).running()).after(60).barrier().fails(STANDARD) == []
+        assert custom(accepted(foreign()).running().says("a", "Hi")).barrier().fails(STANDARD) == []
+
     def test_the_agent_waits_for_the_client(self) -> None:
         story = custom(ask(accepted(foreign()).running().says("a", "Hi"))).after(60).barrier()
         assert story.fails(STANDARD) == []

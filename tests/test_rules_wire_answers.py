@@ -158,6 +158,11 @@ class TestOthers:
         id = story.request("session/list")
         assert story.agent({"jsonrpc": "2.0", "id": id, **message}).proof(OUTCOME) == [5]
 
+    def test_an_outcome_after_other_lines(self) -> None:
+        story = foreign().running().agent({"jsonrpc": "2.0", "id": 9, "method": 5}).asks("_x", {})
+        assert story.passes(OUTCOME)
+        assert story.agent({"jsonrpc": "2.0", "id": story.request("session/list")}).proof(OUTCOME) == [8]
+
     def test_a_notification_is_answered(self) -> None:
         story = foreign().notify("_x", {}).cancel().refuse(None, -32601)
         assert story.proof(NOTIFICATIONS) == [5, 6]
