@@ -108,7 +108,6 @@ class TestView:
 
     def test_after(self, view: View, positions: list[float]) -> None:
         check_after(view.works_after, view.works, positions)
-        check_first(view.first_state_after, view.states, positions)
         check_first(view.replay_after, view.replays, positions)
         asking = [replay for replay in view.replays if replay.asks_for_history]
         assert len(asking) < len(view.replays)
@@ -157,12 +156,6 @@ class TestSession:
         check_between(session.submissions_between, session.submissions, positions)
         check_after(session.submissions_after, session.submissions, positions)
         check_last(session.submission_before, session.submissions, positions)
-
-    def test_the_submission_of_a_request(self, session: Session, ada: Connection) -> None:
-        found = [session.submission_of(request) for request in ada.requests]
-        own = [s for s in session.submissions if s.request.connection is ada]
-        assert [s for s in found if s is not None] == own
-        assert len(own) == 2
 
     def test_insertions(self, session: Session, positions: list[float]) -> None:
         inserted = sorted(session.submissions[:2], key=lambda s: s.inserted_at)

@@ -136,9 +136,6 @@ class View:
         """Its available_commands_update updates."""
         return [update for update in self.updates if update.kind == "available_commands_update"]
 
-    def first_state_after(self, seq: float) -> State | None:
-        return first_after(self.states, seq)
-
 
 @dataclass(eq=False)
 class Session:
@@ -167,11 +164,6 @@ class Session:
     def submissions_between(self, start: float, end: float) -> Sequence[Submission]:
         """Prompts sent between two positions, both left out."""
         return between(self.submissions, start, end)
-
-    def submission_of(self, request: Request) -> Submission | None:
-        """The submission that is this request."""
-        found = first_after(self.submissions, request.seq - 1)
-        return found if found is not None and found.request is request else None
 
     def submission_before(self, seq: float) -> Submission | None:
         """The last prompt sent before that position."""
