@@ -180,6 +180,11 @@ class TestFieldsAndValues:
 class TestResponseId:
     rule = "wire.response-id"
 
+    @pytest.mark.parametrize("line", [b'"id":"a\xff"', b'"id":"a\xef\xbf\xbd","x":"\xff"'])
+    def test_a_line_that_a_lenient_decoder_could_read(self, line: bytes) -> None:
+        story = foreign().client(b'{"jsonrpc":"2.0","method":"session/list",' + line + b"}")
+        assert late(story.reply("a\ufffd", sessions=[])).fails(self.rule) == []
+
     @pytest.mark.parametrize("id", ["3", 3.5, 77, None])
     def test_another_id(self, id: Any) -> None:
         story = foreign()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from conformance.conversation.facts import Request
 from conformance.conversation.span import Span, after, before, between, first_after
 from conformance.history import Event
-from conformance.wire import Kind, encode, request_key
+from conformance.wire import Kind, encode, read_envelope, request_key
 
 if TYPE_CHECKING:
     from conformance.conversation.whole import Conversation
@@ -91,6 +91,19 @@ class Traffic:
         for event in self.malformed_lines:
             identifier = event.message.get("id") if isinstance(event.message, dict) else None
             found.setdefault(request_key(identifier), event.seq)
+        return found
+
+    @cached_property
+    def lenient_ids(self) -> dict[tuple[str, Any], int]:
+        """Key of an id that a line of the client which is no UTF-8 has for a decoder that puts replacement characters
+        in -> where it first did."""
+        found: dict[tuple[str, Any], int] = {}
+        for event in self.malformed_lines:
+            envelope = event.envelope
+            if envelope is not None and envelope.kind is Kind.NOT_UTF8 and envelope.raw is not None:
+                read = read_envelope(envelope.raw.decode("utf-8", "replace").encode())
+                if read.kind is Kind.REQUEST:
+                    found.setdefault(request_key(read.message.get("id")), event.seq)
         return found
 
     @cached_property

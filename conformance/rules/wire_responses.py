@@ -52,8 +52,8 @@ def _refuses_a_malformed_line(connection: Connection, event: Event) -> bool:
     exercised="a response",
     proof="an id that matches no request pending on that connection (1 is not '1')",
     never="an error with id null that answers a line which could not be read, or with the id that stands in a line "
-    "which is no request; a response to what was asked before the recording began; digits beyond 2^53, which readers "
-    "that keep numbers as doubles lose: a warning",
+    "which is no request; an answer to a line that is no UTF-8 and was read all the same; a response to what was asked "
+    "before the recording began; digits beyond 2^53, which readers that keep numbers as doubles lose: a warning",
 )
 def response_id(connection: Connection) -> Verdict:
     if any(request.response is not None for request in connection.requests):
@@ -64,6 +64,8 @@ def response_id(connection: Connection) -> Verdict:
             continue
         if connection.cancelled_ids.get(request_key(identifier), event.seq) < event.seq:
             continue  # cancel.unknown-request-ignored
+        if connection.lenient_ids.get(request_key(identifier), event.seq) < event.seq:
+            continue
         if answered_notification(connection, event) is not None or is_pending_elsewhere(connection, event):
             continue
         like = connection.pending_like(identifier, event.seq)
