@@ -67,6 +67,9 @@ def profile_of(variant: Variant | None, *, plain: bool = False, starter: Sequenc
         profile = bare
     more = (variant.option, variant.slug) if variant else ()
 
+    if variant and variant.breaks == "wire.ends-with-stdin":
+        starter = ()  # how a process ends shows only in one that was started as a user would
+
     def started(words: Sequence[str] | None) -> tuple[str, ...] | None:
         return (*(starter or words[:1]), *words[1:], *more) if words else None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.story import Story
 
 SAME = "clients.same-id-for-all"
@@ -59,6 +61,15 @@ class TestResponseToSubmitter:
         story.request("session/list", id="q", at="ada")
         story.request("session/list", id="q", at="bob")
         assert story.reply("q", at="bob", sessions=[]).reply("q", sessions=[]).passes(SUBMITTER)
+
+    @pytest.mark.parametrize(("second", "fails"), [("u2", 0), ("u1", 1)])
+    def test_a_response_that_is_said_twice_where_it_belongs(self, second: str, fails: int) -> None:
+        story = two()
+        for name in ("ada", "bob"):
+            params = {"sessionId": "s", "prompt": [{"type": "text", "text": "Hi"}]}
+            story.request("session/prompt", params, id="same", at=name)
+        story.reply("same", messageId="u2", at="bob").reply("same", messageId=second, at="bob")
+        assert len(story.fails(SUBMITTER)) == fails
 
     def test_the_wrong_connection_gets_it(self) -> None:
         story = two()

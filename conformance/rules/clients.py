@@ -1,7 +1,8 @@
 """Several clients of one agent: whose response it is, and one id for all (RFD 'Correlate prompts with accepted user
 messages')."""
 
-from conformance.conversation import Conversation, Session, Submission
+from conformance.conversation import Conversation, Request, Session, Submission
+from conformance.history import Event
 from conformance.rules.insertion import unreported_at
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation
 
@@ -48,7 +49,9 @@ def response_to_submitter_only(conversation: Conversation) -> Verdict:
     if conversation.connections_share_ids:
         yield EXERCISED
     for one in conversation.connections.values():
-        twice = [later for request in one.requests for later in request.later_responses]
+        twice = [
+            later for request in one.requests for later in request.later_responses if not _says_again(later, request)
+        ]
         for response, is_stray in [*((e, True) for e in one.strays), *((e, False) for e in twice)]:
             request = next(conversation.pending_elsewhere(one, response), None)
             if request is not None and (is_stray or request.response is None):
@@ -57,6 +60,13 @@ def response_to_submitter_only(conversation: Conversation) -> Verdict:
                     (request.event, f"{request.connection.name} asks"),
                     (response, f"{one.name} gets the response, and has no such request pending"),
                 )
+
+
+def _says_again(later: Event, request: Request) -> bool:
+    """Whether it repeats the response of its own request, with the id that only this one was given: that is
+    wire.one-response's."""
+    first = request.response
+    return first is not None and later.message == first.message and request.method in ("session/prompt", "session/new")
 
 
 @rule(
