@@ -12,7 +12,7 @@ from typing import Final
 from conformance.fuzz.findings import REPEATS, Failure
 from conformance.fuzz.shrinking import SECONDS, Shows, Shrinking
 from conformance.fuzz.trying import Bench, Shown, Trial
-from conformance.fuzz.verdicts import Signature, is_of_patience
+from conformance.fuzz.verdicts import LEFTOVER, MEMORY, Signature, is_of_patience
 from conformance.fuzz.writing import Steps
 from conformance.profile import Profile
 from conformance.rules import Rule
@@ -117,7 +117,8 @@ class Investigation:
         """In which round of tries it showed, and with which steps: with the demands and, side by side, without, since a
         scenario ends at the first that is not met."""
         plain = [step for step in steps if "require" not in step]
-        for number in range(1, REPEATS // 2 + 1):
+        rounds = 1 if trial.signature in (LEFTOVER, MEMORY) else REPEATS // 2  # no race shows them
+        for number in range(1, rounds + 1):
             patience = self.patience if number == 1 else self.brief
             ways = [steps, plain] if number > 1 or len(plain) < len(steps) else [steps]
             looks = await asyncio.gather(*(trial.fresh(way, patience) for way in ways))
