@@ -45,14 +45,15 @@ class Relay(Recorder):
         super().__init__()
         self.current: Recorder | None = None
         self.past: set[str] = set()  # sessions of earlier sequences
-        self.lines = self.bytes = 0  # that the agent wrote
+        self.lines = 0  # of both sides
+        self.bytes = 0  # that the agent wrote
 
     def _append(
         self, conn: str, direction: Direction, envelope: Envelope | None, control: dict[str, Any] | None
     ) -> Event:
-        if direction == "agent" and envelope is not None:
+        if envelope is not None:
             self.lines += 1
-            self.bytes += envelope.length
+            self.bytes += envelope.length if direction == "agent" else 0
         if self.current is None or (envelope is not None and self._is_past(envelope)):
             return Event(_NOT_OURS, 0.0, conn, direction, envelope, control)
         return self.current._append(conn, direction, envelope, control)
