@@ -371,6 +371,30 @@ class TestSubmissions:
 
 
 class TestSessions:
+    def test_approvals(self) -> None:
+        options = [{"optionId": "y", "kind": "allow_once"}, {"optionId": "n", "kind": "reject_once"}, {"optionId": "z"}]
+        story = Story().begin()
+        for id, (call, chosen) in enumerate([("c", "y"), ("c", "z"), ("c", "n"), ("d", "n"), ("e", None), (None, "y")]):
+            subject = {"type": "tool_call", "toolCallId": call}
+            story.asks("session/request_permission", {"sessionId": "s", "subject": subject, "options": options}, id=id)
+            if chosen is not None:
+                story.answer(id, outcome={"outcome": "selected", "optionId": chosen})
+        session = told(story).sessions["s"]
+        assert dict(session.approvals) == {"c": 2}
+        assert session.calls_perhaps_approved == {"c", "e"}
+
+    def test_the_first_update_of_a_message_on_any_connection(self) -> None:
+        story = Story().begin().initialize(at="bob")
+        story.reply(story.resume(at="bob"), at="bob").says("a", "x", at="bob").says("a", "x")
+        found = told(story).sessions["s"].first_update_of("agent", "a")
+        assert found is not None
+        assert found.view.connection.name == "bob"
+
+    @pytest.mark.parametrize(("target", "scripted"), [(None, True), ("agent", True), ("client", False)])
+    def test_whose_client_it_is(self, target: str | None, scripted: bool) -> None:
+        assert told(Story(**({"target": target} if target else {}))).has_scripted_client is scripted
+        assert not told(Story(driven=False)).has_scripted_client
+
     def test_notices_stop_reasons_and_approvals(self) -> None:
         story = Story().begin().initialize(at="bob")
         story.reply(story.resume(at="bob"), at="bob").update("notice", at="bob", title="1").update("notice", title="2")

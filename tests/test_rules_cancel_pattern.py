@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.story import Story
-from tests.test_rules_cancel import ENDS, QUIET, UPDATES, at_work
+from tests.test_rules_cancel import ENDS, QUIET, UPDATES, ask, at_work
 
 CLOSES = "session.close-cancels-first"
 
@@ -126,6 +126,12 @@ class TestMore:
         for call in ("bg", "c"):
             story.update("tool_call_update", toolCallId=call, status="completed")
         assert story.proof(UPDATES) == [6, 8, 10]
+
+    def test_a_permission_that_nobody_gives_is_no_excuse(self) -> None:
+        assert ask(at_work()).cancel().after(60).barrier().fails(ENDS) == ["cancelled work was never reported as ended"]
+
+    def test_words_after_work_that_ended_otherwise(self) -> None:
+        assert at_work().idle("end_turn").says("a1", "!").silent(UPDATES)
 
     @pytest.mark.parametrize("id", [77, "x"])
     def test_a_stray_with_an_id_answers_no_notification(self, id: Any) -> None:

@@ -231,6 +231,16 @@ class TestClients:
         story.user("q", "> Hi acp-1", at="bob")
         assert story.passes(SAME)
 
+    @pytest.mark.parametrize("ids", [("u1", "u1"), ("u1", "u2")])
+    def test_equal_prompts(self, ids: tuple[str, str]) -> None:
+        story = self.two()
+        first, second = story.prompt("Same"), story.prompt("Same", at="bob")
+        story.reply(first, messageId=ids[0]).reply(second, messageId=ids[1], at="bob")
+        if ids[0] == ids[1]:
+            assert story.proof("clients.own-association") == [8, 9, 10, 11]
+        story.user("u1", "Same").user("u1", "Same", at="bob").running(at="bob").idle("end_turn", at="bob")
+        assert story.proof("clients.own-association") == [8, 9, 10, 11, *([15] if ids[0] != ids[1] else [])]
+
     def test_a_response_to_another_client(self) -> None:
         story = recording().initialize().initialize(at="bob")
         story.request("session/list", id=50, at="bob")

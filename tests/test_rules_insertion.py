@@ -98,6 +98,14 @@ class TestHeld:
         story.idle("end_turn").user("u2", "Two acp-2").running().idle("end_turn")
         assert len(story.fails(BEFORE)) == fails
 
+    @pytest.mark.parametrize(("kind", "fails"), [("hold", 1), ("quiet", 0)])
+    def test_a_window_in_which_it_was_held(self, kind: str, fails: int) -> None:
+        story = Story(hold_window=9).begin().running()
+        story.reply(story.prompt("Two", nonce="acp-2"), messageId="u2")
+        story.control("window", kind=kind, session="s", began=story.last.seq + 1, seconds=1).says("a", "x")
+        story.idle("end_turn").user("u2", "Two acp-2").running().idle("end_turn")
+        assert len(story.fails(BEFORE)) == fails
+
     def test_inserted_and_answered_after_its_work(self) -> None:
         story = Story().begin()
         id = story.prompt("Hi", nonce="acp-1")

@@ -356,6 +356,19 @@ def test_unquote(quoted: str, read: Any) -> None:
     assert unquote(quoted) == read
 
 
+def test_the_missing_side_of_a_file() -> None:
+    text = "diff --git /a /a\n--- /dev/null\n+++ /dev/null\nrename to /dev/null\n@@ \n--- /b\ndiff --git /c /c\n"
+    assert [list(section.named()) for section in read_patch(text).sections] == [
+        [("diff --git", "/a"), ("diff --git", "/a"), ("rename to", "/dev/null")],
+        [("diff --git", "/c"), ("diff --git", "/c")],
+    ]
+
+
+@pytest.mark.parametrize("letter", "abtnvfr")
+def test_escapes_of_git(letter: str) -> None:
+    assert unquote(f'"{chr(92)}{letter}"') == (("\a\b\t\n\v\f\r"["abtnvfr".index(letter)]), "")
+
+
 def test_read_patch_of_no_patch() -> None:
     assert read_patch("").sections == []
     assert read_patch("\n\n").preamble is False

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from conformance.conversation.span import Span
 from conformance.history import Event
@@ -44,7 +44,6 @@ class Request:
 
     event: Event
     connection: Connection
-    by: Literal["client", "agent"]
     id: Any
     method: str
     params: Any

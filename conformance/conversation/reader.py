@@ -136,7 +136,6 @@ class _Reader:
         request = Request(
             event,
             connection,
-            "agent" if by_agent else "client",
             message.get("id"),
             str(message.get("method")),
             message.get("params"),
