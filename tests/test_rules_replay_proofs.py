@@ -285,6 +285,13 @@ class TestWhileAtWork:
         story.running().says("a2", "News.").idle("end_turn").user("u1", "Ping?").reply(resumed)
         assert story.proof(UNASKED) == [10, 14, 15]
 
+    def test_chunks_that_may_be_live_or_of_the_past(self) -> None:
+        story = Story(driven=False).initialize()
+        resumed = story.resume(replay=True)
+        story.chunk("user_message", "u1", "Ping?").running().reply(resumed)
+        assert story.warns(RESET) == ["'u1' comes in chunks, and nothing cleared it first: live, or of the past?"]
+        assert story.proof(RESET) == [2, 3]
+
     def test_strangers_in_a_session_at_work_may_be_live(self) -> None:
         story = Story(driven=False).initialize()
         resumed = story.resume()

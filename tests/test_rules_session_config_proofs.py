@@ -44,6 +44,12 @@ def test_the_proof() -> None:
     assert [event.seq for event, _ in finding.because] == [4, 6, 7, 8]
 
 
+def test_an_answer_without_a_list_and_then_another_setting() -> None:
+    story = having(MODE)
+    story.reply(set_(story, "mode", "code")).reply(set_(story, "mode", "x"), configOptions=[MODE])
+    assert len(story.fails(RULE)) == 2
+
+
 @pytest.mark.parametrize("code", [-32000, -32002])
 def test_refused_for_another_reason(code: int) -> None:
     story = having(MODE)

@@ -198,6 +198,12 @@ class TestClose:
         story = close(Story().begin()).asks("_ask", {"sessionId": "s"}).update("session_info_update", title="x")
         assert story.proof(SILENT) == [5, 6, 7]
 
+    def test_a_second_close(self) -> None:
+        story = Story().begin()
+        resumed = story.resume()
+        close(story).idle().reply(resumed)
+        assert close(story).update("session_info_update", title="x").proof(SILENT) == [10, 11, 12]
+
     @pytest.mark.parametrize(("method", "opens"), [("session/prompt", True), ("session/set_config_option", False)])
     def test_what_opens_it_again(self, method: str, opens: bool) -> None:
         story = close(Story().begin())

@@ -97,6 +97,25 @@ class TestIdle:
         assert story.passes(IDLE)
         assert story.after(10).barrier().fails(IDLE)
 
+    def test_work_that_has_ended_or_waits(self) -> None:
+        assert accepted(foreign()).running().says("a", "Hi").idle("end_turn").after(60).barrier().passes(IDLE)
+        story = waits(accepted(foreign()).running().says("a", "Hi")).after(60).barrier()
+        assert story.passes(IDLE)
+
+    @pytest.mark.parametrize("first", [True, False])
+    def test_one_of_two_model_requests_is_still_open(self, first: bool) -> None:
+        story = Story(model="openai-chat").begin()
+        story.reply(story.prompt("Hi", nonce="acp-1"), messageId="u").user("u", "Hi acp-1").running()
+        for number in (1, 2):
+            story.control("model-request", at="", number=number, nonce="acp-1", group="chat", last_user=True)
+            if number == (2 if first else 1):
+                story.control("model-answered", at="", number=number, how="say", status=200, injected=False)
+        story.says("a", "Hm").control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert story.passes(IDLE)
+
+    def test_an_end_without_a_reason(self) -> None:
+        assert foreign().running().idle().proof("state.stop-reason-at-end") == [4, 5]
+
     def test_the_connection_had_ended(self) -> None:
         story = accepted(foreign()).running().says("a", "Blue.").control("cut").after(60).barrier()
         assert story.passes(IDLE)
@@ -306,6 +325,11 @@ class TestComplete:
     @pytest.mark.parametrize("status", ["pending", "completed", "paused"])
     def test_only_what_is_in_progress_is_left_so(self, status: str) -> None:
         assert self.ended(status=status).after(2).barrier().passes(COMPLETE)
+
+    def test_a_new_prompt_may_be_what_goes_on(self) -> None:
+        story = self.ended()
+        story.prompt("More")
+        assert tool(story, "completed").fails(COMPLETE) == []
 
     def test_new_work_may_be_what_goes_on(self) -> None:
         assert tool(self.ended().running(background=[]), "completed").fails(COMPLETE) == []

@@ -148,6 +148,10 @@ class TestEnds:
         (said,) = story.fails(ONE_CALL)
         assert said.endswith("its title and kind changed")
 
+    def test_another_input_at_once(self) -> None:
+        story = tool(self.begin(), "completed", title="Read", rawInput={"a": 1})
+        assert tool(story, "in_progress", title="Read", rawInput={"a": 2}).fails(ONE_CALL)
+
     def test_a_title_it_had_once(self) -> None:
         story = tool(tool(tool(self.begin(), "pending", title="Read"), title="Read a.txt"), "completed")
         assert tool(story, "pending", title="Read").fails(ONE_CALL) == []
@@ -278,6 +282,12 @@ class TestElicitation:
         story = self.asked("form", {"elicitation": {"form": {}}}).initialize()
         assert story.passes(ELICITATION)
         assert story.asks("elicitation/create", {"mode": "form"}, id=901).proof(ELICITATION) == [5, 7]
+
+    def test_every_request_is_looked_at(self) -> None:
+        story = Story(driven=False).asks("elicitation/create", {"mode": "form"}, id=1)
+        story.initialize(client={"elicitation": {"form": {}}}).asks("_ask", {}, id=2)
+        story.asks("elicitation/create", {"mode": "_own"}, id=3).asks("elicitation/create", {"mode": "url"}, id=4)
+        assert story.proof(ELICITATION) == [1, 5]
 
     def test_before_any_initialize(self) -> None:
         assert Story(driven=False).asks("elicitation/create", {"mode": "form"}).silent(ELICITATION)

@@ -38,6 +38,7 @@ class TestResponseId:
         assert foreign().client(b"{").reply(None).fails(ID)
         assert foreign().client(b"{").refuse(None, -32700).fails(ID) == []
         assert foreign().refuse(None, -32700).client(b"{").fails(ID)
+        assert foreign().client(b"{").refuse(77, -32600).fails(ID)
         assert foreign().refuse(4711, -32600).client(b'{"jsonrpc":"2.0","id":4711}').fails(ID)
 
     def test_a_cancel_that_named_it_later(self) -> None:
