@@ -1,6 +1,6 @@
 """How much the tests notice: small changes ("mutants") to the rules and the conversation, each judged by the tests.
 
-    python tests/mutation.py [--part K/N] [--only GLOBS] [--minutes M] [--survivors FILE]
+    python tests/mutation.py [--part K/N] [--only GLOBS] [--tests GLOBS] [--minutes M] [--survivors FILE]
 
 The changes are mutmut's, in every function; mutmut itself leaves decorated functions alone, and each rule and each
 property is one. A mutant is killed where a test fails or runs beyond its time. Left out is prose (string literals with
@@ -320,6 +320,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="mutants of the rules and the conversation, judged by the tests")
     parser.add_argument("--part", default="1/8", metavar="K/N", help="the Kth of N random parts of the mutants (1/8)")
     parser.add_argument("--only", default="*", metavar="GLOBS", help="modules, such as 'rules.state*,conversation.*'")
+    parser.add_argument(
+        "--tests", default=",".join(TESTS), metavar="GLOBS", help="files of tests (all that judge rules)"
+    )
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many: the order is random")
     parser.add_argument("--survivors", type=Path, metavar="FILE", help="where to add what survives")
     options = parser.parse_args()
@@ -329,7 +332,12 @@ def main() -> int:
     population = [mutant for path in paths for mutant in mutants_of(path)]
     sample = sorted((m for m in population if m.rank % parts == part % parts), key=lambda mutant: mutant.rank)
     print(f"{len(sample)} of {len(population)} mutants: part {options.part}", flush=True)
-    files = [path for name in TESTS for path in sorted((ROOT / "tests").glob(name)) if path.name not in NO_PART]
+    files = [
+        path
+        for name in options.tests.split(",")
+        for path in sorted((ROOT / "tests").glob(name))
+        if path.name not in NO_PART
+    ]
     trial = Trial(sample, time.monotonic() + 60 * options.minutes, options.survivors)
     os.chdir(ROOT)
     status = pytest.main([*map(str, files), *QUIETLY], plugins=[trial])
