@@ -207,6 +207,13 @@ class TestFailure:
         waited = self.failing().control("waited", **{"for": "idle", "session": "s", "seconds": 15})
         assert waited.proof(FAILURE) == [8, 11, 12]
 
+    @pytest.mark.parametrize(
+        ("reason", "fails"),
+        [("end_turn", 1), ("max_tokens", 1), ("max_turn_requests", 1), ("refusal", 1), ("cancelled", 1), ("_own", 0)],
+    )
+    def test_every_known_end_but_error(self, reason: str, fails: int) -> None:
+        assert len(self.failing().idle(reason).fails(FAILURE)) == fails
+
     def test_work_that_begins_after_the_failure(self) -> None:
         assert self.failing(before="").running().idle("end_turn").proof(FAILURE) == [8, 10, 12]
         assert self.failing(before="").running().idle("error").passes(FAILURE)

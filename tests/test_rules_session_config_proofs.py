@@ -72,6 +72,10 @@ def test_what_nobody_can_tell_to_be_offered(name: Any, value: Any, more: Any) ->
     assert story.refuse(set_(story, name, value, **more), -32603).fails(RULE) == []
 
 
+def test_an_option_of_a_type_of_its_own_may_list_anything() -> None:
+    assert having({**select("x", "other", "a", "a"), "type": "_tree"}).passes(RULE)
+
+
 def test_an_option_that_the_answer_has() -> None:
     story = having(MODE)
     story.reply(set_(story, "model", "m1"), configOptions=[MODE, MODEL])

@@ -335,6 +335,11 @@ class TestNamed:
         story.refuse(story.request(method, {"sessionId": "s"}), -32603)
         assert (story.fails(self.unknown), story.proof(self.unknown)) == ([], [5, 6, 7])
 
+    def test_a_close_that_failed(self) -> None:
+        story = Story(driven=False).begin()
+        story.refuse(story.request("session/close", {"sessionId": "s"}), -32603)
+        assert story.reply(story.prompt("Hi"), messageId="u").silent(self.unknown)
+
     @pytest.mark.parametrize("code", [-32002, -32601, -32000])
     def test_a_right_refusal(self, code: int) -> None:
         story = close(Story(driven=False).begin())

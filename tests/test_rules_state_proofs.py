@@ -150,6 +150,12 @@ class TestRequiresAction:
         assert len(story.fails(LEAVES)) == fails
         assert story.outcome(LEAVES).exercised
 
+    @pytest.mark.parametrize(("first", "second"), [("p", "q"), ("q", "p")])
+    def test_the_last_of_several_answers_counts(self, first: str, second: str) -> None:
+        story = waits(ask(ask(accepted(foreign()).running(), id="p"), id="q", call="d"))
+        story = allow(allow(story, first), second).says("a", "Done.").idle("end_turn")
+        assert story.proof(LEAVES) == [10, 12, 13]
+
     def test_a_request_about_another_session(self) -> None:
         story = waits(accepted(foreign()).running().asks("_vendor/ask", {"sessionId": "other"}, id="p"))
         assert story.answer("p").says("a", "Done.").idle("end_turn").silent(LEAVES)
