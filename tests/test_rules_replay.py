@@ -141,6 +141,15 @@ class TestResets:
         agent(story.chunk("user_message", "u1", "Ping?"), "a1", "Pong.").idle().reply(resumed)
         assert failed(story) == {RESET, DOUBLED}
 
+    def test_the_report_of_a_pending_prompt_goes_on(self) -> None:
+        story = lived()
+        second = story.prompt("And now?")
+        story.chunk("user_message", "u2", "And ")
+        resumed = story.resume(replay=True)
+        story.chunk("user_message", "u2", "now?").reply(second, messageId="u2").user("u1", "Ping?")
+        story.update("user_message", messageId="u2", content=[]).chunk("user_message", "u2", "And now?")
+        assert story.running().reply(resumed).fails(RESET) == []
+
     def test_agent_chunks_without_a_reset(self) -> None:
         story = lived()
         resumed = story.resume(replay=True)

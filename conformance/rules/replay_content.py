@@ -31,6 +31,8 @@ def goes_on_live(replay: Replay, message: Message) -> bool:
     if message.kind != "user":
         return replay.was_busy
     submission = replay.view.session.accepted_as.get(message.id)
+    if submission is not None and submission.answered_at > replay.seq:
+        return True  # its report had not come to its end
     return submission is not None and bool(before) and (before + within).strip() == submission.text.strip()
 
 
