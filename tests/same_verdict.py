@@ -14,19 +14,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import multiprocessing
-import os
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from conformance.variants import Variant, variants
-from tests.matrix import examined
+from tests.matrix import busy, examined
 from tests.preloaded import preloaded
 
 FAULTS = (
@@ -65,26 +63,6 @@ def agents() -> list[Variant | None]:
 
 def name(variant: Variant | None) -> str:
     return variant.slug if variant else "(the reference agent)"
-
-
-@contextlib.contextmanager
-def busy() -> Iterator[None]:
-    """Keeps every core that there is for us busy."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    spinning = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(cores or 1)]
-    for process in spinning:
-        process.start()
-    try:
-        yield
-    finally:
-        for process in spinning:
-            process.kill()
-            process.join()
-
-
-def _spin() -> None:
-    while True:
-        pass
 
 
 def run_once(variant: Variant | None, jobs: int, is_loaded: bool, starter: Sequence[str]) -> Ran:
