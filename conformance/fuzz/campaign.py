@@ -33,13 +33,14 @@ from conformance.scenario.errors import ScenarioError
 from conformance.scenario.stops import Stop
 
 _SERVED: Final = 0.12  # of the sequences are played by the agent as a server, where it can be one
-_WEIGHTS: Final = {"bytes": 1, "envelope": 1, "params": 2, "sequence": 8}
+_WEIGHTS: Final = {"bytes": 1, "envelope": 2, "params": 2, "sequence": 8}
 _CHANGED: Final = 0.5  # of the sequences are made from earlier ones
 _QUIET: Final = 0.3  # of the sequences end with a quiet window
 _MOST_OF_A_RULE: Final = 4  # failures that are told of one rule
 _MOST_TRIES: Final = 3  # to confirm one suspicion, each from another sequence
 _MOST_RACES: Final = 3  # sequences that show a failure now and then, before one of them is made smaller
 _LEAST_PATIENCE: Final = 1.5  # seconds
+_UNKNOWN: Final = 0.5  # seconds of an answer, until the agent has shown how quick it is
 _PACES: Final = 10  # of the slowest answer of late: a patience that suffices while many sequences are tried
 
 
@@ -57,7 +58,7 @@ class Campaign:
         self.answer: dict[str, object] = {}
         self._numbers = itertools.count(1)
         self._failure_numbers = itertools.count(1)
-        self._pace = self.patience / _PACES  # seconds: nobody knows yet how quick the agent is
+        self._pace = min(self.patience / _PACES, _UNKNOWN)
         self._least = _LEAST_PATIENCE
         self._races: dict[Signature, list[tuple[Confirmed, Made]]] = {}
         self._investigating = asyncio.Semaphore(max(1, options.jobs // 4))
