@@ -143,6 +143,13 @@ class TestCloseAnswersPrompts:
             story.user("u1", "Second")
         return story, (held, story.request("session/close", {"sessionId": "s"}))
 
+    def test_a_prompt_where_nobody_opened_the_session(self) -> None:
+        story = Story().begin().initialize(at="bob")
+        prompt = story.prompt("Hello", nonce="acp-1", at="bob")
+        close = story.request("session/close", {"sessionId": "s"}, at="bob")
+        story.refuse(prompt, -32002, at="bob").reply(close, at="bob")
+        assert story.fails(self.rule) == []
+
     def test_right_answers(self) -> None:
         story, (held, close) = self.closing(inserted=False)
         assert story.idle("cancelled").reply(close).refuse(held, -32800).passes(self.rule)

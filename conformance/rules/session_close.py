@@ -90,8 +90,8 @@ def _reason(state: State) -> str:
     exercised="session/close with a pending prompt",
     proof="an error though the message was reported; another error than -32800, or success, though it never was and "
     "earlier work held it; or no answer within the patience after the close response",
-    never="the answer coming after the close response; a prompt that is refused for its own sake; success for a "
-    "message that no work held, or that is reported before the close response",
+    never="the answer coming after the close response; a prompt that is refused for its own sake, or that is sent "
+    "where nobody opened the session; success for a message that no work held, or that is reported before the close response",
 )
 def close_answers_prompts(submission: Submission) -> Verdict:
     request = submission.request
@@ -137,6 +137,8 @@ def close_answers_prompts(submission: Submission) -> Verdict:
     elif request.error_code not in (ErrorCode.REQUEST_CANCELLED, *OWN_REASONS) and not submission.refusable:
         if any(stop.seq < submission.seq for stop in (*submission.session.closes, *submission.session.deletes)):
             return  # it may have been gone by then
+        if not _was_opened(submission.view, submission.seq):
+            return  # nobody opened it on this connection
         held = submission.view.work_at(submission.seq) is not None or request.error_code == ErrorCode.RESOURCE_NOT_FOUND
         finding = violation if held else warning
         yield finding(
@@ -145,6 +147,12 @@ def close_answers_prompts(submission: Submission) -> Verdict:
             closed,
             (submission.response, f"it gets {code}"),
         )
+
+
+def _was_opened(view: View, seq: float) -> bool:
+    """Whether the session was made or resumed on its connection before that position."""
+    made = view.created is not None and view.created.seq < seq
+    return made or any(replay.seq < seq and not replay.request.failed for replay in view.replays)
 
 
 def _success_unreported(submission: Submission, close: Request) -> Verdict:
