@@ -91,7 +91,8 @@ def _reason(state: State) -> str:
     proof="an error though the message was reported; another error than -32800, or success, though it never was and "
     "earlier work held it; or no answer within the patience after the close response",
     never="the answer coming after the close response; a prompt that is refused for its own sake, or that is sent "
-    "where nobody opened the session; success for a message that no work held, or that is reported before the close response",
+    "where nobody opened the session; success for a message that no work held, or that is reported before the close "
+    "response",
 )
 def close_answers_prompts(submission: Submission) -> Verdict:
     request = submission.request
