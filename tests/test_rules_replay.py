@@ -584,6 +584,14 @@ class TestRunsNothing:
         assert story.idle().reply(story.resume()).silent(RUNS)
 
 
+def test_the_history_of_another_resume_is_not_late() -> None:
+    story = lived()
+    first = story.resume()
+    second = story.resume(replay=True)
+    agent(story.idle().user("u1", "Ping?").reply(first), "a1", "Pong.").idle().reply(second)
+    assert story.fails(SNAPSHOT) == []
+
+
 class TestResumesThatAreNoMessages:
     def test_an_answer_to_nobody_ends_the_window(self) -> None:
         story = Story().begin()

@@ -33,7 +33,7 @@ from conformance.scenario.errors import ScenarioError
 from conformance.scenario.stops import Stop
 
 _SERVED: Final = 0.12  # of the sequences are played by the agent as a server, where it can be one
-_WEIGHTS: Final = {"bytes": 1, "envelope": 2, "params": 2, "sequence": 8}
+_WEIGHTS: Final = {"bytes": 1, "envelope": 2, "params": 3, "sequence": 8}
 _CHANGED: Final = 0.5  # of the sequences are made from earlier ones
 _QUIET: Final = 0.3  # of the sequences end with a quiet window
 _MOST_OF_A_RULE: Final = 4  # failures that are told of one rule

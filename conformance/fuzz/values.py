@@ -135,7 +135,7 @@ class Values:
     def _object(self, type_: Type) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for name, member in type_["fields"].items():
-            if member.get("required") or (is_stable(member) and self.random.random() < 0.4):
+            if member.get("required") or (is_stable(member) and self.random.random() < 0.6):
                 made[name] = self._made(member, name)
         if "one-of" in type_:
             made.update(self._made(self.random.choice(type_["one-of"]), ""))
