@@ -149,7 +149,7 @@ class Investigation:
             return await trial.fresh(candidate, self.brief) is not None
 
         if confirmed.lives:
-            times = 2 if is_race else 3 if confirmed.is_quick else 1
+            times = 1 if not confirmed.is_quick else 2 if is_race else 3
             async with Bench(trial, self.brief) as bench:
                 found = await _smaller(bench.shows, confirmed.steps, self.seconds, is_race=is_race, times=times)
             shown = await last_shown(on_fresh, found.trail, is_race=is_race)
