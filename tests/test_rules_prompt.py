@@ -490,6 +490,14 @@ class TestFailureEndsIdleError:
     def test_error(self) -> None:
         assert self.failed().idle("error", error={"code": -32000, "message": "log in"}).passes(self.rule)
 
+    @pytest.mark.parametrize(("reason", "fails"), [("error", 0), ("end_turn", 1)])
+    def test_the_model_was_heard_before_the_idle_of_earlier_work(self, reason: str, fails: int) -> None:
+        story = Story(model="openai-chat").begin().running()
+        id = story.prompt("Hello", nonce="acp-1")
+        failing(story).idle("end_turn")  # of the earlier work: it and the model's lines come by two ways
+        story.reply(id, messageId="u").user("u", "Hello acp-1").running().idle(reason)
+        assert len(story.fails(self.rule)) == fails
+
     def test_no_reason_is_a_warning(self) -> None:
         story = self.failed().idle()
         assert (story.fails(self.rule), len(story.warns(self.rule))) == ([], 1)

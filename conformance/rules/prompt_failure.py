@@ -77,13 +77,16 @@ def failure_ends_idle_error(submission: Submission) -> Verdict:
     if any(request.answered is None or not request.was_failed or request.is_shared for request in requests):
         return
     last = requests[-1]
-    work = view.work_at(requests[0].seq) or view.work_at(report.seq) or next(iter(view.works_after(report.seq)), None)
+    asked = view.work_at(requests[0].seq)
+    if asked is not None and asked.ended_at < report.seq:
+        asked = None  # over before the message was inserted: the model's line was quicker than the agent's
+    work = asked or view.work_at(report.seq) or next(iter(view.works_after(report.seq)), None)
     if last.answered is None or work is None or not _is_its_only_cause(work, submission):
         return
-    proof = [
+    proof = in_order(
         (report.event, "the message is inserted"),
         (last.answered, f"the model fails ({'; '.join(sorted({_how(request) for request in requests}))})"),
-    ]
+    )
     if work.ended is not None:
         if work.ended_at < last.answered.seq or submission.session.stops_between(submission.seq, work.ended_at):
             return
