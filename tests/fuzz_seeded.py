@@ -88,7 +88,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     options.add_argument("--budget", type=float, default=60.0, metavar="SECONDS", help="for each fault")
     options.add_argument("--of", default="*", help="globs of slugs, with commas")
-    options.add_argument("--jobs", type=int, default=2, help="processes of each agent")
+    options.add_argument("--jobs", type=int, default=4, help="agents at a time, as for `fuzz`")
     options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()
     slugs = [slug for slug in FAULTS if any(fnmatchcase(slug, glob) for glob in given.of.split(","))]

@@ -175,3 +175,30 @@ def test_deep_values_shrink_too() -> None:
     steps: Steps = [{"connect": "ada"}, {"request": {"by": "ada", "method": "_x/y", "params": deep}}]
     smallest, _ = shrunk(lambda candidate: "keep" in str(candidate), steps)
     assert len(str(smallest)) < 110
+
+
+def test_two_steps_that_only_go_together_go() -> None:
+    cancel, prompt = {"cancel": {"by": "ada", "in": "s1"}}, {"prompt": {"by": "ada", "in": "s1", "as": "p1"}}
+    steps: Steps = [*LONG[:2], prompt, LONG[3], cancel, {**prompt, "prompt": {**prompt["prompt"], "as": "p2"}}]
+
+    def shows(candidate: Steps) -> bool:
+        said = verbs(candidate)
+        return said.count("prompt") == 1 + ("cancel" in said)  # the first prompt takes the cancel with it
+
+    smallest, _ = shrunk(shows, steps)
+    assert verbs(smallest) == ["connect", "new-session", "prompt"]
+
+
+def test_time_takes_the_place_of_an_answer_in_between() -> None:
+    prompt = {"prompt": {"by": "ada", "in": "s1", "as": "p2"}}
+    steps: Steps = [*LONG[:2], LONG[7], LONG[3], prompt]
+
+    def shows(candidate: Steps) -> bool:
+        said = verbs(candidate)
+        if said[-1] != "prompt" or "cancel" not in said:
+            return False
+        return "list" in said or candidate[-1]["prompt"].get("after", 0) > 1_000
+
+    smallest, _ = shrunk(shows, steps)
+    assert verbs(smallest) == ["connect", "new-session", "cancel", "prompt"]
+    assert smallest[-1]["prompt"]["after"] == 1_100

@@ -54,6 +54,15 @@ class TestHang:
     def test_silence_after_a_line_that_cannot_be_read_is_a_hang(self) -> None:
         assert found(self.hung()) == ["fuzz.no-hang: the agent fell silent and lives"]
 
+    def test_an_odd_id_of_ours_does_not_excuse_silence_to_a_plain_one(self) -> None:
+        story = Story().begin().client({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "no"}})
+        story.barrier()
+        asked = story.request("session/list")
+        story.control("waited", **{"for": "response"}, session=None, id=asked, seconds=15, began=1)
+        history = story.recorder.history
+        told = [str(signature) for signature, _ in findings(decided(history, rules(strict=False)), history)]
+        assert told == ["wire.one-response: a request was never answered"]
+
     def test_without_provocation_a_rule_is_about_it(self) -> None:
         note = {"jsonrpc": "2.0", "method": "_x/note", "params": {}}
         story = Story().begin().client(note)

@@ -77,6 +77,20 @@ def test_a_request_is_answered_and_the_agent_leaves_when_its_input_ends() -> Non
     assert events[-1].control == {"event": "exited", "code": 0, "signal": None, "by_itself": True}
 
 
+def test_what_has_arrived_can_be_waited_for() -> None:
+    async def scene(recorder: Recorder) -> None:
+        connection = await agent("import sys; print('{}\\n' * 40_000); sys.stdin.read()", recorder)
+        while not connection.process.received:
+            await asyncio.sleep(0)
+        arrived = connection.process.received
+        await connection.catch_up()
+        recorded = sum(event.dir == "agent" for event in recorder.history.events)
+        assert recorded >= arrived // len("{}\n") > 0
+        await connection.cut()
+
+    played(scene)
+
+
 def test_an_exit_of_its_own_is_disconnected_then_exited_after_its_last_line() -> None:
     async def scene(recorder: Recorder) -> None:
         connection = await agent("import sys; print('{\"half\":', end=''); sys.exit(3)", recorder)

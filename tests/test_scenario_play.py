@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
 
@@ -26,13 +27,20 @@ ONE_PROMPT = """
 
 
 def played(
-    tmp_path: Path, habit: str, steps: str, *, needs: Sequence[str] = (), patience: float = PATIENCE
+    tmp_path: Path,
+    habit: str,
+    steps: str,
+    *,
+    needs: Sequence[str] = (),
+    patience: float = PATIENCE,
+    asks_in_the_end: bool = False,
 ) -> tuple[Played, History]:
     """Plays the steps on the tiny agent with that habit."""
     text = f"title: A test\nneeds: [{', '.join(needs)}]\nsteps:\n{indent(steps.strip(), '  ')}\n"
     scenario = parse(text, "test.yaml", "test")
     profile = with_command(Profile(), f"{sys.executable} {TINY} {habit}")
     setting = setting_of(profile, workdir=tmp_path, seed=1, patience=patience)
+    setting = replace(setting, asks_in_the_end=asks_in_the_end)
     recorder = Recorder()
 
     async def run() -> Played:
@@ -126,6 +134,16 @@ def test_a_wait_may_go_on_without_what_it_waited_for(tmp_path: Path) -> None:
     steps = ONE_PROMPT.replace("{response: first}", "{response: first, otherwise: continue}")
     _, history = played(tmp_path, "mute", steps + "- cancel: chat")
     assert len(named(history, "waited")) == 1, "an agent that hangs is given all patience once"
+
+
+@pytest.mark.parametrize(("habit", "waited"), [("never-idle", ["idle"]), ("hangs", ["response", "idle"])])
+def test_an_agent_at_work_is_told_from_one_that_hangs(tmp_path: Path, habit: str, waited: list[str]) -> None:
+    steps = ONE_PROMPT.replace("{idle: chat}", "{begun: chat}")
+    _, history = played(tmp_path, habit, steps, asks_in_the_end=True)
+    assert [event.control["for"] for event in named(history, "waited") if event.control] == waited
+    asked = sent(history, "session/list")[0]
+    answers = [e.seq for e in history if e.dir == "agent" and e.message.get("id") == asked.message["id"]]
+    assert bool(answers) == (habit == "never-idle")
 
 
 def test_work_that_does_not_end_costs_one_patience(tmp_path: Path) -> None:

@@ -60,6 +60,10 @@ def turn(request: dict) -> None:
         case "never-idle":
             insert(request)
             state(session, "running")
+        case "hangs":
+            insert(request)
+            state(session, "running")
+            time.sleep(60)
         case "mute":
             pass
         case _:

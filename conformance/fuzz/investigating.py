@@ -19,6 +19,7 @@ from conformance.rules import Rule
 
 _TRIES: Final = 3  # for each smaller sequence, of what does not always show
 _QUICK: Final = 2.0  # seconds for that many tries, the start of the process included: then a few more cost little
+_LOOKING: Final = 12.0  # seconds, after which a suspicion that does not show is tried no more
 _SIDE_BY_SIDE: Final = 2
 
 
@@ -62,12 +63,22 @@ class Investigation:
         first = await self._first(trial, steps)
         if first is None:
             return None
-        tries, steps = first
+        tries, steps, shown = first
         began = time.monotonic()
-        async with Bench(trial, self.brief) as bench:
-            seen = [await bench.shows(steps) for _ in range(_TRIES)]
+        sure = asyncio.create_task(self._is_more_than_slow(trial, shown, steps))
+        try:
+            async with Bench(trial, self.brief) as bench:
+                seen = [await bench.shows(steps) for _ in range(_TRIES)]
+            took = time.monotonic() - began
+            if not await sure:
+                return None
+        finally:
+            sure.cancel()
         is_race = tries > 1 or not (all(seen) or not any(seen))
-        return Confirmed(signature, steps, is_race, any(seen), time.monotonic() - began < _QUICK)
+        if not any(seen) and not is_race:
+            again = await asyncio.gather(*(trial.fresh(steps, self.brief) for _ in range(_TRIES)))
+            is_race = None in again
+        return Confirmed(signature, steps, is_race, any(seen), took < _QUICK)
 
     async def told(self, confirmed: Confirmed, number: int, origin: str) -> tuple[Failure, Shown] | None:
         """The failure, as small as it could be made, and a run that shows it; None where not one of ten runs does."""
@@ -113,28 +124,30 @@ class Investigation:
     def _trial(self, signature: Signature) -> Trial:
         return Trial(self.profile, self.rules, self.seed, signature)
 
-    async def _first(self, trial: Trial, steps: Steps) -> tuple[int, Steps] | None:
+    async def _first(self, trial: Trial, steps: Steps) -> tuple[int, Steps, Shown] | None:
         """In which round of tries it showed, and with which steps: with the demands and, side by side, without, since a
-        scenario ends at the first that is not met."""
+        scenario ends at the first that is not met. What takes long is not tried as often."""
         plain = [step for step in steps if "require" not in step]
+        ways = [steps, plain] if len(plain) < len(steps) else [steps, steps]
         rounds = 1 if trial.signature in (LEFTOVER, MEMORY) else REPEATS // 2  # no race shows them
+        deadline = time.monotonic() + _LOOKING
         for number in range(1, rounds + 1):
-            patience = self.patience if number == 1 else self.brief
-            ways = [steps, plain] if number > 1 or len(plain) < len(steps) else [steps]
-            looks = await asyncio.gather(*(trial.fresh(way, patience) for way in ways))
-            way, shown = next(((way, shown) for way, shown in zip(ways, looks, strict=True) if shown), (steps, None))
-            if shown is not None and number > 1 and not await self._is_more_than_slow(trial, shown, way):
-                return None
-            if shown is not None:
-                return number, way
+            looks = await asyncio.gather(*(trial.fresh(way, self.brief) for way in ways))
+            for way, shown in zip(ways, looks, strict=True):
+                if shown is not None:
+                    return number, way, shown
+            if time.monotonic() > deadline:
+                break
         return None
 
     async def _is_more_than_slow(self, trial: Trial, shown: Shown, steps: Steps) -> bool:
-        """Whether what a brief look has shown is there with all patience, too, where it is about patience."""
-        if not is_of_patience(shown.finding):
+        """Whether what a brief look has shown is there with all patience, too, where it is about patience: that with
+        an answer, or with its processes."""
+        is_left = trial.signature == LEFTOVER
+        if not is_left and not is_of_patience(shown.finding):
             return True
         for _ in range(_TRIES):
-            if await trial.fresh(steps, self.patience) is not None:
+            if await trial.fresh(steps, self.patience, brief=not is_left) is not None:
                 return True
         return False
 

@@ -100,6 +100,9 @@ class Lent(Connection):
     async def drain(self) -> None:
         await self._real.drain()
 
+    async def catch_up(self) -> None:
+        await self._real.catch_up()
+
     def stop_reading(self) -> None:
         super().stop_reading()
         self._real.stop_reading()

@@ -46,6 +46,7 @@ async def on_live(
         patience=patience,
         quiet_window=quiet_window or 0.02,
         limit=live.setting.limit * _SLICE_OF_LIMIT,
+        asks_in_the_end=True,
     )
     stage = live.lend(scenario, setting)
     marks: list[Mark] = []
@@ -129,7 +130,7 @@ async def on_fresh(
     """Plays the scenario on an agent that is started for it, in a folder of its own, as `run` does. `path` is where the
     transcript goes."""
     folder = Path(tempfile.mkdtemp(prefix="acp-conformance-")).resolve()
-    setting = setting_of(profile, workdir=folder, seed=seed, patience=patience)
+    setting = replace(setting_of(profile, workdir=folder, seed=seed, patience=patience), asks_in_the_end=True)
     redactor = redactor_of(profile)
     recorder = Recorder(path, {"scenario": scenario.id, "seed": seed}, redactor=redactor)
     model = ScriptedModel(recorder) if setting.has_model else None

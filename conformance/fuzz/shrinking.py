@@ -22,6 +22,8 @@ Shows = Callable[[Steps], Awaitable[bool]]
 _SIDE_BY_SIDE: Final = 3
 _KEPT: Final = frozenset({"by", "in", "as", "of", "trigger", "method", "response", "message", "model-request"})
 _DELAYS: Final = (25, 100)  # milliseconds in the place of a demand
+_LONG: Final = 1_100  # milliseconds, after which what was sent before has been met
+_FEW: Final = 10  # steps
 _SIMPLER: Final[tuple[Any, ...]] = (None, {}, [], "", 0)
 
 
@@ -47,6 +49,10 @@ class Shrinking:
             best = await self._simpler(best, _simpler_steps)
             best = await self._simpler(best, _shorter_delays)
             best = await self._simpler(best, _delays_for_demands)
+            if json.dumps(best) == before:  # now what costs more
+                best = await self._simpler(best, _without_two, is_last=True)
+            if json.dumps(best) == before:
+                best = await self._simpler(best, _a_delay_for_a_step, is_last=True)
             if json.dumps(best) == before:
                 break
         return best
@@ -65,14 +71,17 @@ class Shrinking:
             length //= 2
         return best
 
-    async def _simpler(self, best: Steps, simpler: Callable[[Steps], Iterator[Steps]]) -> Steps:
+    async def _simpler(
+        self, best: Steps, simpler: Callable[[Steps], Iterator[Steps]], *, is_last: bool = False
+    ) -> Steps:
+        """The first of the candidates that still shows the failure, and so on from that one, unless `is_last`."""
         waiting = simpler(best)
         while tried := list(itertools.islice(waiting, _SIDE_BY_SIDE)):
             found = await self._first(tried, best)
             if found is not None:
                 best = found[1]
                 waiting = simpler(best)
-            if self.gave_up:
+            if self.gave_up or (is_last and found is not None):
                 break
         return best
 
@@ -175,7 +184,33 @@ def _shorter_delays(steps: Steps) -> Iterator[Steps]:
 def _delays_for_demands(steps: Steps) -> Iterator[Steps]:
     """Each sequence with a delay before a step where a demand was: what was waited for comes in that time, too."""
     for place, (demand, step) in enumerate(itertools.pairwise(steps)):
-        ((verb, given),) = step.items()
-        if "require" in demand and verb in DELAYED and isinstance(given, dict):
+        if "require" in demand and _can_wait(step):
             for delay in _DELAYS:
-                yield [*steps[:place], {verb: {**given, "after": delay}}, *steps[place + 2 :]]
+                yield [*steps[:place], _later(step, delay), *steps[place + 2 :]]
+
+
+def _without_two(steps: Steps) -> Iterator[Steps]:
+    """Each sequence without two of its steps, where they are few: neither can go alone."""
+    if len(steps) <= _FEW:
+        for first, second in itertools.combinations(range(len(steps) - 1, 0, -1), 2):
+            yield repaired([step for place, step in enumerate(steps) if place not in (first, second)])
+
+
+def _a_delay_for_a_step(steps: Steps) -> Iterator[Steps]:
+    """Each sequence with one step less and a long delay before a later one: what an answer in between would prove, time
+    does, too."""
+    if len(steps) <= _FEW:
+        for later, earlier in itertools.combinations(range(len(steps) - 1, 0, -1), 2):
+            if _can_wait(steps[later]):
+                made = [*steps[:later], _later(steps[later], _LONG), *steps[later + 1 :]]
+                yield repaired([step for place, step in enumerate(made) if place != earlier])
+
+
+def _can_wait(step: dict[str, Any]) -> bool:
+    ((verb, given),) = step.items()
+    return verb in DELAYED and isinstance(given, dict)
+
+
+def _later(step: dict[str, Any], delay: int) -> dict[str, Any]:
+    ((verb, given),) = step.items()
+    return {verb: {**given, "after": delay}}

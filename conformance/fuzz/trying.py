@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from conformance.fuzz.findings import needs_of
 from conformance.fuzz.live import Live
-from conformance.fuzz.memory import rounds
+from conformance.fuzz.memory import children, rounds
 from conformance.fuzz.playing import Ran, on_fresh, on_live
 from conformance.fuzz.verdicts import LEFTOVER, MEMORY, Signature, decided, findings
 from conformance.fuzz.writing import NotWritable, Steps, scenario_of
@@ -60,12 +60,16 @@ class Trial:
             ran = await on_fresh(profile, scenario, seed=self.seed, patience=patience, path=path)
         return self.shown(ran)
 
-    async def on(self, live: Live, steps: Steps, patience: float) -> Shown | None:
+    async def on(self, live: Live, steps: Steps, patience: float) -> bool:
+        """Whether a process that has served others shows it. One that it leaves behind can be counted there at once."""
         scenario = _scenario(steps, "fuzz/candidate")
         if scenario is None:
-            return None
+            return False
+        before = children(live)
         ran = await on_live(live, scenario, patience=patience, quiet_window=_QUIET, is_strict=True)
-        return self.shown(ran)
+        if self.signature == LEFTOVER:
+            return not live.is_spent and children(live) > before
+        return self.shown(ran) is not None
 
     def shown(self, ran: Ran) -> Shown | None:
         judgement = decided(ran.history, self.rules)
@@ -74,8 +78,6 @@ class Trial:
 
     @property
     def _hasty(self) -> Profile:
-        if self.signature == LEFTOVER:
-            return self.profile
         limits = self.profile.limits
         return replace(self.profile, limits=replace(limits, grace=min(limits.grace, _HASTE)))
 
@@ -106,7 +108,7 @@ class Bench:
         if live is None:
             return False
         try:
-            return await self._trial.on(live, steps, self._patience) is not None
+            return await self._trial.on(live, steps, self._patience)
         finally:
             self._idle.append(live)
 

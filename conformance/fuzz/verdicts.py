@@ -188,13 +188,19 @@ def findings(judgement: Judgement, history: History) -> Iterator[tuple[Signature
                 continue
             if id in _ABOUT_IDS:
                 has_odd_ids = _has_odd_ids(history) if has_odd_ids is None else has_odd_ids
-                if has_odd_ids:
+                if has_odd_ids and not _is_of_an_unanswered_plain_id(finding):
                     continue
             if id == "session.list" and _lists_what_we_gave(finding, history):
                 continue
             if id in _ABOUT_SHAPES and _is_echo(finding) and _has_odd_prompt(history):
                 continue
             yield Signature(id, kind_of(finding.message)), finding
+
+
+def _is_of_an_unanswered_plain_id(finding: Finding) -> bool:
+    """Whether it is about a request that got no answer at all, though its own id can be given back."""
+    asked = finding.because[0][0].message
+    return is_of_patience(finding) and isinstance(asked, dict) and is_plain(asked.get("id"))
 
 
 def is_of_patience(finding: Finding) -> bool:

@@ -72,6 +72,10 @@ class Connection(ABC):
     def _is_in_mid_line(self) -> bool:
         return False
 
+    async def catch_up(self) -> None:
+        """Returns once all that has arrived by now is on record, so that what is said of silence is true."""
+        await asyncio.sleep(0)
+
     def listen(self, callback: Callable[[Event], None]) -> None:
         """Calls `callback` with each line of the agent and each control event of this life, after it was recorded."""
         self._listeners.append(callback)

@@ -49,6 +49,7 @@ class ProcessConnection(Connection):
         self.process = process
         self._is_closing = False
         self._lines = LineReader(limits.max_line)
+        self._parsed = 0  # bytes of stdout
         self._life = asyncio.create_task(self._live(), name=f"agent {name}")
         self._watch = asyncio.create_task(watch(process, self._limit), name=f"watch {name}")
         self._gone = asyncio.Event()
@@ -86,7 +87,12 @@ class ProcessConnection(Connection):
         return self.process.exited.is_set() or super().is_ending
 
     def _is_in_mid_line(self) -> bool:
-        return self._lines.is_in_mid_line or bool(self.process.backlog)
+        return self._lines.is_in_mid_line
+
+    async def catch_up(self) -> None:
+        process, arrived = self.process, self.process.received
+        while self._parsed < arrived and self._is_reading and (process.backlog or not process.output_ended):
+            await asyncio.sleep(0)
 
     def _check_writable(self) -> None:
         if self.process.exited.is_set():
@@ -146,10 +152,12 @@ class ProcessConnection(Connection):
         lines = self._lines
         while (chunk := await self.process.take()) is not None and self._admit(chunk):
             for start in range(0, len(chunk), _SLICE):
-                for number, envelope in enumerate(lines.feed(chunk[start : start + _SLICE]), 1):
+                slice_ = chunk[start : start + _SLICE]
+                for number, envelope in enumerate(lines.feed(slice_), 1):
                     self._receive(envelope)
                     if number % _LINES == 0:
                         await asyncio.sleep(0)
+                self._parsed += len(slice_)
                 if len(chunk) > _SLICE:
                     await asyncio.sleep(0)
         if (last := lines.end()) is not None:

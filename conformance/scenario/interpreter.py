@@ -22,8 +22,10 @@ from conformance.scenario.setting import Setting
 from conformance.scenario.stage import Connector, Stage
 from conformance.scenario.stops import Broken, NotApplicable, Stop
 from conformance.scenario.verbs.requests import answer_held
-from conformance.scenario.verbs.windows import barrier, quiet_window
+from conformance.scenario.verbs.windows import ask, barrier, quiet_window
+from conformance.scenario.watching import Sent
 
+_MOMENT: Final = 0.5  # seconds for what is owed, before the agent is asked whether it hangs
 _MOST_PATIENCE: Final = 4  # times the patience, for an agent that goes on and on
 _LEAST_FAREWELL: Final = 3.0  # seconds for what is owed after the last step, however little of the limit is left
 _LAST_SHARE: Final = 0.5  # of the quiet window, at the end of scenarios that do not ask for silence themselves
@@ -130,14 +132,18 @@ def _is_usable(actor: Actor) -> bool:
 async def _settle(stage: Stage, actor: Actor, *, quiet: bool) -> None:
     """Waits until no request is open and no session at work, then for quiet and an answered request."""
     conn, began, patience = actor.conn, stage.now, stage.patience
-    await _until_nothing_is_owed(stage, conn, patience)
+    asks = stage.setting.asks_in_the_end and actor.answer is not None
+    asked: Sent | None = None
+    if asks and not await _until_nothing_is_owed(stage, conn, min(_MOMENT, patience / 4), most=1):
+        asked = await ask(stage, actor)  # an agent that hangs owes this answer, too, whatever excuses the others
+    await _until_nothing_is_owed(stage, conn, patience, most=_MOST_PATIENCE)
     if actor.client.connection.ended.is_set():
         return
     for sent in stage.unanswered(conn):
-        stage.out_of_patience(conn, "response", patience, began, id=sent.id, session=sent.session)
+        await stage.out_of_patience(conn, "response", patience, began, id=sent.id, session=sent.session)
     for session in stage.busy_sessions(conn):
-        stage.out_of_patience(conn, "idle", patience, began, session=session)
-    if actor.answer is None or stage.is_settled(actor):
+        await stage.out_of_patience(conn, "idle", patience, began, session=session)
+    if actor.answer is None or stage.is_settled(actor) or (asked is not None and asked.response is None):
         return
     if quiet and stage.sessions_of(conn):
         await quiet_window(stage, actor, None, share=_LAST_SHARE)
@@ -145,22 +151,24 @@ async def _settle(stage: Stage, actor: Actor, *, quiet: bool) -> None:
         await barrier(stage, actor)
 
 
-async def _until_nothing_is_owed(stage: Stage, conn: str, patience: float) -> None:
-    """Returns early only where all patience passed without a sign of the agent, or far too much of it with some."""
+async def _until_nothing_is_owed(stage: Stage, conn: str, patience: float, *, most: int) -> bool:
+    """Whether it comes to that. Given up once the agent was silent for all patience, or after so many times of it."""
 
     def is_over(event: Event) -> bool:
         return (not stage.unanswered(conn) and not stage.is_busy(conn)) or sight.ends(event, conn)
 
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + _MOST_PATIENCE * patience
-    while clock() < deadline:
-        since = stage.now
-        found = await stage.waits.until(is_over, since=max(0, since - 1), patience=patience)
+    events, now = stage.recorder.history.events, stage.recorder.now
+    since, deadline = stage.now, now() + most * patience
+    silence_ends = now() + patience
+    while now() < min(deadline, silence_ends):
+        left = min(deadline, silence_ends) - now()
+        found = await stage.waits.until(is_over, since=max(0, since - 1), patience=left)
         # Between the idle of one prompt and the running of the next it is over for a moment.
-        if found is not None and (is_over(found) or sight.ends(stage.recorder.history.events[-1], conn)):
-            return
-        if found is None and not any(event.conn == conn for event in stage.recorder.history.events[since:]):
-            return
+        if found is not None and (is_over(found) or sight.ends(events[-1], conn)):
+            return True
+        signs = [event.t for event in events[since:] if event.conn == conn and event.dir == "agent"]
+        silence_ends, since = max([silence_ends, *(t + patience for t in signs)]), stage.now
+    return False
 
 
 async def _end(stage: Stage) -> None:

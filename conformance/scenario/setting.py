@@ -28,6 +28,7 @@ class Setting:
     is_process: bool = True
     can_restart: bool = True
     install: str | None = None  # the command that installs the agent
+    asks_in_the_end: bool = False  # while work is waited for: one at work is told from one that hangs
 
     def facts(self) -> dict[str, Any]:
         """What the `profile` event at the head of a history says of it."""

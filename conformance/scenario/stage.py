@@ -256,7 +256,7 @@ class Stage:
         ended."""
         patience, began = self.patience if seconds is None else seconds, self.now
         if not await self.until_answered(sent, patience):
-            self.out_of_patience(sent.conn, "response", patience, began, id=sent.id, session=sent.session)
+            await self.out_of_patience(sent.conn, "response", patience, began, id=sent.id, session=sent.session)
         return sent.response
 
     async def until_answered(self, sent: Sent, seconds: float) -> bool:
@@ -284,12 +284,15 @@ class Stage:
             raise await self.lost(actor, f"before it answered {sent.method}")
         return response
 
-    def out_of_patience(self, conn: str, what: str, seconds: float, began: int, **fields: Any) -> None:
-        """A wait ran out, the connection alive. Recorded where it was given all patience, and no line was coming."""
+    async def out_of_patience(self, conn: str, what: str, seconds: float, began: int, **fields: Any) -> None:
+        """A wait ran out, the connection alive. Recorded, after all that has arrived by now, where it was given all
+        patience, and no line was coming."""
         actors = [actor for actor in self.actors.values() if actor.conn == conn]
         if seconds < self.setting.patience or any(actor.is_deaf for actor in actors):
             return
         self.is_exhausted = True
+        for actor in actors:
+            await actor.client.connection.catch_up()
         if any(actor.client.connection.is_talking for actor in actors):
             return
         self.record(

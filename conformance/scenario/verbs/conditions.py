@@ -71,7 +71,7 @@ async def _responses(stage: Stage, aliases: tuple[str, ...], seconds: float) -> 
                 return Missed(ENDED, False, sent.conn)
             missing.append(sent)
     for sent in missing:
-        stage.out_of_patience(sent.conn, "response", seconds, began, id=sent.id, session=sent.session)
+        await stage.out_of_patience(sent.conn, "response", seconds, began, id=sent.id, session=sent.session)
     if not missing:
         return None
     return Missed(f"{missing[0].method} ({missing[0].alias}) was not answered", True, missing[0].conn)
@@ -159,7 +159,7 @@ async def _of_work(
             return Missed(f"the work ended without {what}", False, actor.conn)
     if found:
         return Met(found[0])
-    stage.out_of_patience(actor.conn, what, seconds, began, session=chat.id)
+    await stage.out_of_patience(actor.conn, what, seconds, began, session=chat.id)
     return Missed(f"{what} did not come", True, actor.conn)
 
 
@@ -195,7 +195,7 @@ async def idle(stage: Stage, given: Given, seconds: float) -> Met | Missed:
         if not await _until_over(stage, stage.work_watch(chat, actor.conn, prompt), actor, clock):
             if actor.client.connection.ended.is_set():
                 return Missed(ENDED, False, actor.conn)
-            stage.out_of_patience(actor.conn, "idle", seconds, began, session=chat.id)
+            await stage.out_of_patience(actor.conn, "idle", seconds, began, session=chat.id)
             return Missed(f"the work of {chat.alias} did not end", True, actor.conn)
     return Met()
 
@@ -316,7 +316,7 @@ async def exit_(stage: Stage, given: Given, seconds: float) -> Met | Missed:
     event = await stage.waits.until(lambda event: sight.ends(event, actor.conn), since=0, patience=seconds)
     if event is not None:
         return Met(event)
-    stage.out_of_patience(actor.conn, "exit", seconds, began)
+    await stage.out_of_patience(actor.conn, "exit", seconds, began)
     return Missed("the agent did not exit", True, actor.conn)
 
 

@@ -8,7 +8,7 @@ from conformance.scenario.shapes import Name
 from conformance.scenario.stage import BARRIER, Stage
 from conformance.scenario.table import Given, condition
 from conformance.scenario.verbs.views import actor_of
-from conformance.scenario.watching import ENDED, Met, Missed
+from conformance.scenario.watching import ENDED, Met, Missed, Sent
 
 _MOST_WINDOWS = 12  # an agent that never falls silent is not waited for longer than this many windows
 
@@ -16,9 +16,13 @@ _MOST_WINDOWS = 12  # an agent that never falls silent is not waited for longer 
 async def barrier(stage: Stage, actor: Actor, *, seconds: float | None = None) -> bool:
     """A request that every agent answers at once: what it owed before, it has written by then. Whether it was
     answered."""
+    return await stage.response(await ask(stage, actor), seconds=seconds) is not None
+
+
+async def ask(stage: Stage, actor: Actor) -> Sent:
+    """Sends that request, and does not wait."""
     method, params = ("session/list", {"cwd": str(stage.setting.workdir)}) if actor.has_sessions else (BARRIER, {})
-    sent = await stage.send_request(actor, method, params)
-    return await stage.response(sent, seconds=seconds) is not None
+    return await stage.send_request(actor, method, params)
 
 
 async def quiet_window(
