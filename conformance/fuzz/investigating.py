@@ -74,6 +74,7 @@ class Investigation:
                 return None
         finally:
             sure.cancel()
+            await asyncio.gather(sure, return_exceptions=True)  # its agents end with it
         is_race = tries > 1 or not (all(seen) or not any(seen))
         if not any(seen) and not is_race:
             again = await asyncio.gather(*(trial.fresh(steps, self.brief) for _ in range(_TRIES)))
