@@ -468,6 +468,14 @@ def test_init_writes_nothing_for_an_agent_that_does_not_start(run: Console, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_init_says_that_a_key_would_be_in_the_file(run: Console) -> None:
+    assert run("init", "--agent", "agent --api-key sk-abcdefghijklmnop", "--no-try", "--no-workflow") == 0
+    assert "--api-key" in run.err
+    assert "sk-abc" not in run.err + run.out
+    assert run("init", "--agent", "agent --verbose", "--no-try", "--no-workflow", "--force") == 0
+    assert "careful" not in run.err
+
+
 # -- tap
 
 

@@ -46,6 +46,12 @@ def command(context: click.Context, agent: str | None, workflow: bool, is_tried:
         click.echo(f"{name or 'the agent'} answers: {report.verdict} in a first scenario")
     Path(PROFILE).write_text(profile_text(agent), encoding="utf-8", newline="\n")
     click.echo(f"wrote {PROFILE}")
+    if names := secrets_of(agent):
+        click.echo(
+            f"careful: the command in {PROFILE} looks as if it had a secret ({', '.join(names)}); before you "
+            "commit it, give that in the environment instead, which agents inherit",
+            err=True,
+        )
     if workflow:
         WORKFLOW.parent.mkdir(parents=True, exist_ok=True)
         WORKFLOW.write_text(workflow_text(), encoding="utf-8", newline="\n")
@@ -63,6 +69,15 @@ def _tried(agent: str) -> "Report":
     return runner.run_blocking(
         with_command(Profile(), agent), Target("agent", agent), options, lambda event: None
     ).report
+
+
+def secrets_of(agent: str) -> list[str]:
+    """The names of what looks like a secret in a command: the option, or what kind it is."""
+    import shlex
+
+    from conformance.history.command_secrets import command_secrets
+
+    return sorted(set(command_secrets(shlex.split(agent)).values()))
 
 
 def profile_text(agent: str) -> str:
