@@ -261,8 +261,9 @@ class Work:
 
     @property
     def cancel(self) -> tuple[Connection, Event] | None:
-        """The first session/cancel of anyone while it was open, with the connection that sent it."""
-        return next(iter(self.view.session.cancels_between(self.seq, self.ended_at)), None)
+        """The first session/cancel while it was open, of anyone who had the session, with the connection that sent
+        it."""
+        return self.view.session.cancel_between(self.seq, self.ended_at)
 
     @property
     def previous(self) -> Work | None:

@@ -199,7 +199,7 @@ def _unusable_after(connection: Connection, cancel: Event) -> Verdict:
 )
 def held_prompts_cancelled(submission: Submission) -> Verdict:
     request, view = submission.request, submission.view
-    cancel = next((event for _, event in submission.session.cancels_between(request.seq, float("inf"))), None)
+    _, cancel = submission.session.cancel_between(request.seq, float("inf")) or (None, None)
     if cancel is None or view is None or cancel.seq > min(submission.inserted_at, submission.answered_at):
         return
     work = view.work_at(cancel.seq)
