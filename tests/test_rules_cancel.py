@@ -202,20 +202,16 @@ class TestEndsIdleCancelled:
 
     def test_the_cancel_of_another_client_counts(self) -> None:
         story = at_work().initialize(at="bob")
-        story.reply(story.resume(at="bob"), at="bob").cancel(at="bob").after(60).barrier()
-        assert story.fails(ENDS)
+        story.reply(story.resume(at="bob"), at="bob").update("state_update", state="requires_action", at="bob")
+        assert story.cancel(at="bob").after(60).barrier().barrier(at="bob").fails(ENDS)
 
-    def test_that_of_a_client_without_the_session_does_not(self) -> None:
-        """Its process, if it is another one, knows nothing of the work."""
+    def test_that_of_a_client_which_does_not_know_of_the_work_does_not(self) -> None:
+        """Its process, if it is another one, knows nothing of it either."""
         story = at_work().initialize(at="bob").cancel(at="bob").after(60).barrier()
         assert story.silent(ENDS)
         story = at_work().initialize(at="bob")
-        story.refuse(story.resume(at="bob"), -32002, at="bob").cancel(at="bob").after(60).barrier()
+        story.reply(story.resume(at="bob"), at="bob").idle(at="bob").cancel(at="bob").after(60).barrier()
         assert story.silent(ENDS)
-        story = at_work().initialize(at="bob")
-        story.reply(story.resume(at="bob"), at="bob")
-        story.reply(story.request("session/close", {"sessionId": "s"}, at="bob"), at="bob")
-        assert story.cancel(at="bob").after(60).barrier().silent(ENDS)
 
     def test_a_cancel_that_two_clients_see_is_told_once(self) -> None:
         story = at_work().initialize(at="bob")

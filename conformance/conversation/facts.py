@@ -261,9 +261,8 @@ class Work:
 
     @property
     def cancel(self) -> tuple[Connection, Event] | None:
-        """The first session/cancel while it was open, of anyone who had the session, with the connection that sent
-        it."""
-        return self.view.session.cancel_between(self.seq, self.ended_at)
+        """The first session/cancel while it was open, of anyone who knew of it, with the connection that sent it."""
+        return self.view.session.cancel_between(self.seq, self.ended_at, self.view)
 
     @property
     def previous(self) -> Work | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from conformance.conversation.calls import Permission, Terminal, ToolCall
 from conformance.conversation.facts import (
+    BUSY,
     MESSAGE_KINDS,
     OUTPUT,
     STANDARD_STATES,
@@ -131,18 +132,6 @@ class View:
         """The last work that began before that position."""
         return before(self.works, seq)
 
-    def is_open_at(self, seq: float) -> bool:
-        """Whether the connection had the session at that position: it was made or resumed here, or told of here, and
-        not closed here since."""
-        made, resumed = self.created, before(self.replays, seq)
-        opened = max(
-            made.seq if made is not None and made.seq < seq and not made.failed else -1,
-            resumed.seq if resumed is not None and not resumed.request.failed else -1,
-            self.updates[0].seq if self.updates and self.updates[0].seq < seq else -1,
-        )
-        closes = between(self.session.closes, opened, seq)
-        return opened >= 0 and not any(close.connection is self.connection for close in closes)
-
     @cached_property
     def command_lists(self) -> list[Update]:
         """Its available_commands_update updates."""
@@ -227,12 +216,13 @@ class Session:
         first = bisect_right(self.cancels, start, key=lambda cancel: cancel[1].seq)
         return Span(self.cancels, first, bisect_left(self.cancels, end, key=lambda cancel: cancel[1].seq))
 
-    def cancel_between(self, start: float, end: float) -> tuple[Connection, Event] | None:
-        """The first session/cancel between two positions by a client that had the session, with its connection. What
-        that of another client is to the agent is not said: its process may know nothing of the session's work."""
+    def cancel_between(self, start: float, end: float, view: View) -> tuple[Connection, Event] | None:
+        """The first session/cancel between two positions that obliges the agent to stop what `view` shows, with the
+        connection that sent it: its own, or one that had been told of work, too. What that of another client is to the
+        agent is not said: its process may know nothing of the work."""
         for sender, cancel in self.cancels_between(start, end):
-            view = sender.views.get(self.id)
-            if view is not None and view.is_open_at(cancel.seq):
+            own = sender.views.get(self.id)
+            if own is view or (own is not None and own.state_at(cancel.seq) in BUSY):
                 return sender, cancel
         return None
 

@@ -199,8 +199,10 @@ def _unusable_after(connection: Connection, cancel: Event) -> Verdict:
 )
 def held_prompts_cancelled(submission: Submission) -> Verdict:
     request, view = submission.request, submission.view
-    _, cancel = submission.session.cancel_between(request.seq, float("inf")) or (None, None)
-    if cancel is None or view is None or cancel.seq > min(submission.inserted_at, submission.answered_at):
+    if view is None:
+        return
+    _, cancel = submission.session.cancel_between(request.seq, float("inf"), view) or (None, None)
+    if cancel is None or cancel.seq > min(submission.inserted_at, submission.answered_at):
         return
     work = view.work_at(cancel.seq)
     if work is None or work.seq > request.seq:
