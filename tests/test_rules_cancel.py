@@ -243,6 +243,17 @@ class TestAbortErrors:
         story.cancel().control("model-answered", number=1, how="fail", status=500, injected=True).after(1).idle("error")
         assert story.silent(ABORT)
 
+    def test_nor_is_one_on_record_before_the_work_that_it_ended(self) -> None:
+        """The second of two identical prompts: nobody can tell which of the requests is whose."""
+        story = Story().begin()
+        story.reply(story.prompt("Hello [acp-1]", nonce="acp-1"), messageId="m1").running()
+        second = story.prompt("Hello [acp-1]", nonce="acp-1", exact=True)
+        for number, injected in ((1, False), (2, True)):
+            story.control("model-request", number=number, nonce="acp-1", group="s", side=False, last_user=True)
+            story.control("model-answered", number=number, how="garbage", status=200, injected=injected)
+        story.idle("end_turn").user("m2", "Hello [acp-1]").reply(second, messageId="m2").running()
+        assert story.cancel().after(0.1).idle("error", error={"code": -1, "message": "broken"}).silent(ABORT)
+
     def test_cancelled_passes_and_no_cancel_exercises_nothing(self) -> None:
         assert at_work().cancel().idle("cancelled").passes(ABORT)
         assert at_work().idle("error").silent(ABORT)

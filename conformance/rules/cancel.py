@@ -184,8 +184,7 @@ def abort_errors_are_cancelled(work: Work) -> Verdict:
     cancel = cancelled_here(work)
     if cancel is None or work.ended is None or taken_up(work, cancel) is not None:
         return
-    models = work.view.session.conversation.model_requests
-    if any(r.was_failed and r.answered is not None and work.holds(r.answered.seq) for r in models):
+    if _may_have_failed(work):
         return
     if work.stop_reason == "cancelled" or (work.stop_reason != "error" and not may_have_crossed(work, cancel)):
         yield EXERCISED
@@ -204,6 +203,19 @@ def abort_errors_are_cancelled(work: Work) -> Verdict:
         yield warning(
             "work that was being cancelled was reported as failed: it may have failed by itself just then", *proof
         )
+
+
+def _may_have_failed(work: Work) -> bool:
+    """Whether the scripted model failed: while the work was open, or for a prompt of it, whose failure may be on record
+    before the work is, since the model and the agent are heard by two ways."""
+    session, before = work.view.session, work.previous.ended_at if work.previous is not None else -1.0
+    texts = [submission.text for submission in session.inserted_between(before, work.ended_at)]
+    return any(
+        request.was_failed
+        and request.answered is not None
+        and (work.holds(request.answered.seq) or any(request.nonce and request.nonce in text for text in texts))
+        for request in session.conversation.model_requests
+    )
 
 
 @rule(

@@ -1,9 +1,9 @@
 """Cancellation of prompts: $/cancel_request and session/cancel before and after insertion (RFD 'Report failures
 after insertion')."""
 
-from conformance.conversation import Connection, Submission
+from conformance.conversation import Connection, Submission, Work
 from conformance.history import Event
-from conformance.rules.cancel import BURST, apart
+from conformance.rules.cancel import BURST, LONG, apart
 from conformance.rules.cancel_pattern import hears_at_work
 from conformance.rules.insertion import reported_at_all
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Finding, Verdict, rule, violation, warning
@@ -235,8 +235,9 @@ def _outlived(submission: Submission, cancel: Event, proof: list[tuple[Event, st
     if first is not None:
         if first.seq > idle.seq and apart(cancel, first) >= BURST:
             work = view.work_at(cancel.seq) if view is not None else None
-            is_deaf = submission.session.conversation.is_driven and work is not None and not hears_at_work(work)
-            tell = warning if is_deaf else violation
+            is_driven = submission.session.conversation.is_driven
+            crossed = is_driven and work is not None and not (hears_at_work(work) and _was_heard(work, cancel, first))
+            tell = warning if crossed else violation
             finding = tell(
                 "a held prompt was inserted after the cancel", *proof, (first, "and the held prompt is inserted now")
             )
@@ -247,3 +248,10 @@ def _outlived(submission: Submission, cancel: Event, proof: list[tuple[Event, st
             finding = violation(message, *proof, (late, "it is still pending"))
     if finding is not None:
         yield finding
+
+
+def _was_heard(work: Work, cancel: Event, event: Event) -> bool:
+    """Whether the agent had surely met the cancel by then: it ended the work for it, answered what was sent later, or
+    had long enough."""
+    answered = work.view.connection.barrier_after(cancel.seq, event.seq)
+    return work.stop_reason == "cancelled" or answered is not None or apart(cancel, event) >= LONG
