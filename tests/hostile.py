@@ -50,6 +50,7 @@ run = {limit}
 grace = 3
 max-memory = "600 MiB"
 max-processes = 24
+max-events = 25000
 max-file = "16 MiB"
 """
 
