@@ -223,6 +223,17 @@ def cancel_agent_request(story: Story, id: int = 900) -> Story:
     return story.agent({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}})
 
 
+def test_a_resume_may_take_a_question_with_it() -> None:
+    rule = "cancel.only-when-cancelled"
+    for is_asked in (True, False):
+        story = at_work()
+        if is_asked:
+            story.asks("session/request_permission", {"sessionId": "s", "title": "May I?", "options": []})
+        story.reply(story.resume()).idle("cancelled")
+        assert bool(story.warns(rule)) == is_asked
+        assert bool(story.fails(rule)) == (not is_asked)
+
+
 class TestAbortErrors:
     def test_the_abort_that_leaks(self) -> None:
         story = at_work().cancel().idle("error", error={"code": -32603, "message": "AbortError: aborted"})

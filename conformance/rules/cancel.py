@@ -330,6 +330,9 @@ def stopped_by_nobody(work: Work) -> Finding | None:
         )
     if interrupts or strange:
         return warning("work ended as cancelled; a prompt that came meanwhile may have stopped it", *proof)
+    if (resumed := _resumed_while_asked(work)) is not None:
+        why = "work ended as cancelled; a resume while a permission was asked for may have taken the question with it"
+        return warning(why, *sorted((*proof, (resumed, "the session is resumed")), key=lambda part: part[0].seq))
     if stale is not None and stale.conn != ended.event.conn and apart(stale, first[0]) < LONG:
         return None  # the order of two connections' lines is not the agent's
     if latest is not stale and since > before:
@@ -337,6 +340,20 @@ def stopped_by_nobody(work: Work) -> Finding | None:
     if latest is not None and apart(latest, first[0]) < LONG and _was_on_its_way(work, latest, first[0]):
         return warning(OVERTAKEN, *proof)
     return violation("work that nobody stopped ended as cancelled", *proof)
+
+
+def _resumed_while_asked(work: Work) -> Event | None:
+    """A session/resume while a permission of the work was pending."""
+    replays = (replay for view in work.view.session.views for replay in view.replays if work.holds(replay.seq))
+    return next(
+        (
+            replay.request.event
+            for replay in replays
+            for asked in work.view.permissions
+            if asked.work is work and asked.seq < replay.seq < asked.request.answered_at
+        ),
+        None,
+    )
 
 
 def _was_on_its_way(work: Work, stop: Event, event: Event) -> bool:
