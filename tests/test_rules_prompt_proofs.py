@@ -122,6 +122,16 @@ class TestBlocks:
         story = turn(foreign(), "Hello", "u")
         assert story.refuse(blocks(story, LINK, PNG), -32602).silent(BASELINE)
 
+    @pytest.mark.parametrize("odd", [{}, [], 5, None])
+    def test_blocks_of_an_odd_type(self, odd: Any) -> None:
+        story = foreign()
+        story.refuse(blocks(story, LINK), -32602)
+        story.reply(blocks(story, LINK, {"type": odd}), messageId="u").reply(
+            blocks(story, {"type": odd}), messageId="v"
+        )
+        assert story.fails(BASELINE) == []
+        assert turn(story, "Hello", "w").fails(BASELINE) == ["a resource_link in a prompt was refused with -32602"]
+
     def test_unsupported(self) -> None:
         story = foreign()
         assert story.reply(blocks(story, self.text, PNG), messageId="u").proof(UNSUPPORTED) == [1, 4, 5]

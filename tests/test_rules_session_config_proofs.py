@@ -72,6 +72,14 @@ def test_what_nobody_can_tell_to_be_offered(name: Any, value: Any, more: Any) ->
     assert story.refuse(set_(story, name, value, **more), -32603).fails(RULE) == []
 
 
+@pytest.mark.parametrize("name", [{}, [], 5])
+def test_a_name_of_another_shape(name: Any) -> None:
+    story = having(MODE, MODEL, LEVEL)
+    story.reply(set_(story, name, "x"), configOptions=[MODE])
+    assert story.fails(RULE) == []
+    assert story.warns(RULE)
+
+
 def test_an_option_of_a_type_of_its_own_may_list_anything() -> None:
     assert having({**select("x", "other", "a", "a"), "type": "_tree"}).passes(RULE)
 

@@ -107,7 +107,12 @@ def no_consolidating_chunk(message: Message) -> Verdict:
 
 def _refused_link(submission: Submission) -> bool:
     types = block_types(submission)
-    return "resource_link" in types and set(types) <= set(BASELINE)
+    return "resource_link" in types and all(kind in BASELINE for kind in types)
+
+
+def _is_text(submission: Submission) -> bool:
+    types = block_types(submission)
+    return bool(types) and all(kind == "text" for kind in types)
 
 
 @rule(
@@ -122,7 +127,7 @@ def _refused_link(submission: Submission) -> bool:
 )
 def baseline_content(session: Session) -> Verdict:
     with_link = [s for s in session.submissions if _refused_link(s) and s.response is not None]
-    texts = [s for s in session.submissions if s.request.succeeded and set(block_types(s)) == {"text"}]
+    texts = [s for s in session.submissions if s.request.succeeded and _is_text(s)]
     for submission in with_link:
         if submission.request.succeeded:
             yield EXERCISED

@@ -199,7 +199,7 @@ def _judge_completeness(request: Request, before: _Listing, after: _Listing) -> 
     missing = sorted(known - told)
     if not missing or request.response is None:
         return
-    set_alone = told == {request.params.get("configId")} and len(known) > 2
+    set_alone = list(told) == [request.params.get("configId")] and len(known) > 2
     option = before.option(request.params.get("configId"))
     changed_nothing = option is not None and option.get("currentValue") == request.params.get("value")
     finding = violation if set_alone or changed_nothing or not told else warning
