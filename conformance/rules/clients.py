@@ -1,7 +1,7 @@
 """Several clients of one agent: whose response it is, and one id for all (RFD 'Correlate prompts with accepted user
 messages')."""
 
-from conformance.conversation import Conversation, Request, Session, Submission
+from conformance.conversation import Conversation, Message, Request, Session, Submission
 from conformance.history import Event
 from conformance.rules.insertion import unreported_at
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation
@@ -26,13 +26,22 @@ def same_id_for_all(submission: Submission) -> Verdict:
             continue
         if message.id == submission.message_id:
             yield EXERCISED
-        elif submission.is_whole(message) and message.id not in session.accepted_as:
+        elif submission.is_whole(message) and _is_surely_it(submission, message):
             parts = [
                 (submission.request.event, "this prompt"),
                 (response, f"its submitter gets the id {submission.message_id!r}"),
                 (message.live[0].event, f"another client is told of it as {message.id!r}"),
             ]
             yield violation("two clients see one message under two ids", *sorted(parts, key=lambda part: part[0].seq))
+
+
+def _is_surely_it(submission: Submission, message: Message) -> bool:
+    """Whether the message of that text can be no other: the text has a nonce of its own, or the id is not another
+    prompt's and that client was not told of the submission under the right one too."""
+    if submission.has_own_nonce:
+        return True
+    is_told = any(own.view is message.view and own.live for own in submission.own_messages)
+    return message.id not in submission.session.accepted_as and not is_told
 
 
 @rule(

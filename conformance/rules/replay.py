@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from conformance.conversation import FINAL_STATUSES, MESSAGE_KINDS, Replay, Update, text_after
+from conformance.conversation import FINAL_STATUSES, MESSAGE_KINDS, Replay, Submission, Update, text_after
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
 from conformance.wire import encode
@@ -105,7 +105,7 @@ def _is_explained(replay: Replay, update: Update) -> bool:
     exercised="a replay that holds an accepted submission",
     proof="the submission is replayed under another id",
     never="the message absent from replay (live-only, compacted, cleared); a message that only quotes the prompt; one "
-    "that was known before",
+    "that was known before, unless as another prompt",
 )
 def same_id(replay: Replay) -> Verdict:
     session = replay.view.session
@@ -121,7 +121,7 @@ def same_id(replay: Replay) -> Verdict:
             continue
         if message.id == submission.message_id:
             yield EXERCISED
-        elif session.known_since("user", message.id) > replay.seq:
+        elif session.known_since("user", message.id) > replay.seq or _is_of_another(replay, message.id, submission):
             proof = (
                 (submission.request.event, "this prompt"),
                 (submission.response, f"is accepted as {submission.message_id!r}"),
@@ -134,6 +134,21 @@ def same_id(replay: Replay) -> Verdict:
                 yield warning(
                     f"a message like {submission.message_id!r} is replayed as {message.id!r}: it may be older", *proof
                 )
+
+
+def _is_of_another(replay: Replay, identifier: str, submission: Submission) -> bool:
+    """Whether that id was given, before the resume, to another prompt, and its message did not say this one's text."""
+    other = replay.view.session.accepted_as.get(identifier)
+    if other is None or other is submission or other.answered_at > replay.seq:
+        return False
+    said = {other.text.strip(), text_before(replay, "user", identifier).strip()}
+    return submission.text.strip() not in said and (submission.has_own_nonce or not _is_told(replay, submission))
+
+
+def _is_told(replay: Replay, submission: Submission) -> bool:
+    """Whether the window tells the submission under its own id too."""
+    own = replay.view.messages.get(("user", submission.message_id or ""))
+    return own is not None and replay.view.session.told_by(text_after(own.within(replay))) is submission
 
 
 @rule(

@@ -161,7 +161,7 @@ def is_twice(once: str, text: str) -> bool:
     source="schema MessageId",
     exercised="a replay with two messages of one type",
     proof="two submissions that were accepted under different ids are replayed under one",
-    never="a message one part of which is all that another one says",
+    never="a message one part of which is all that another one says; one that quotes others and says more",
 )
 def distinct_messages(replay: Replay) -> Verdict:
     kinds = [message.kind for message in replay.messages]
@@ -188,6 +188,30 @@ def distinct_messages(replay: Replay) -> Verdict:
                 asked(replay),
                 *((event, f"the content of {identifier!r} under {message.id!r}") for identifier, event in parts),
             )
+        elif merged := _merged(replay, message):
+            yield violation(
+                f"two messages are replayed as one, under the id {message.id!r}",
+                *((submission.request.event, f"this prompt became {submission.message_id!r}") for submission in merged),
+                asked(replay),
+                (message.within(replay)[-1].event, "with this the message holds both, and nothing else"),
+            )
+
+
+def _merged(replay: Replay, message: Message) -> list[Submission]:
+    """The prompts of the past that the text under an accepted id is put together from, where it is from several; none
+    where it says anything else."""
+    session = replay.view.session
+    rest = text_after(message.within(replay))
+    is_one = message.id not in session.accepted_as or session.told_by(rest) is not None
+    if is_one or not session.conversation.is_driven:
+        return []  # without nonces of their own, texts may be put together by chance
+    past = [s for s in session.accepted if s.has_own_nonce and s.answered_at < replay.seq]
+    found: list[Submission] = []
+    for submission in sorted(past, key=lambda submission: -len(submission.text)):  # one may quote a shorter one
+        if (text := submission.text.strip()) in rest:
+            rest = rest.replace(text, "", 1)
+            found.append(submission)
+    return sorted(found, key=lambda submission: submission.seq) if len(found) > 1 and not rest.strip() else []
 
 
 def _is_part(text: str, prompt: Submission) -> bool:
