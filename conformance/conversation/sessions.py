@@ -308,6 +308,10 @@ class Session:
         """The only submission that a user message with this whole text, as sent or as reported live, can be."""
         return self._by_text.get(text.strip())
 
+    def is_a_prompt(self, text: str) -> bool:
+        """Whether some submission has this whole text, as sent or as reported live."""
+        return text.strip() in self._by_text
+
     @cached_property
     def calls_perhaps_approved(self) -> set[str]:
         """Tool calls that some permission request, on any connection, approved or may still approve."""

@@ -160,7 +160,8 @@ def _is_told(replay: Replay, submission: Submission) -> bool:
     proof="history is told after the response with no new work: a known message is given its content again; or, where "
     "the window told nothing, user messages and answers that no prompt of the history explains come while no work is "
     "open",
-    never="output of work that runs on; an edit of an earlier message; agent-initiated messages",
+    never="output of work that runs on; an edit of an earlier message; agent-initiated messages; what another "
+    "resume is told at the same time",
 )
 def before_response(replay: Replay) -> Verdict:
     response = replay.request.response
@@ -169,7 +170,7 @@ def before_response(replay: Replay) -> Verdict:
     told = any(True for _ in replay.messages)
     if told:
         yield EXERCISED
-    late = retold(replay, after_response(replay))
+    late = retold(replay, after_response(replay)) if not _another_replays(replay) else []
     if late and (len(late) == 1 or not told):
         yield violation(
             "history was told after the response to session/resume",
@@ -263,7 +264,7 @@ def state_snapshot(replay: Replay) -> Verdict:
         )
         return
     late = retold(replay, (update for update in replay.updates if update.seq > states[-1].seq))
-    if late and not (replay.cursor is None and _another_replays(replay)):
+    if late and not _another_replays(replay):
         yield violation(
             "the state_update came before the replay instead of after it",
             asked(replay),

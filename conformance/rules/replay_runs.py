@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from conformance.conversation import Permission, Replay, Submission, Update, Work, text_after
+from conformance.conversation import MESSAGE_KINDS, Permission, Replay, Submission, Update, Work, text_after
 from conformance.history import Event
+from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
-from conformance.rules.replay import asked
+from conformance.rules.replay import SETTLED, asked
 
 OUTPUT = ("agent_message", "agent_message_chunk", "agent_thought", "agent_thought_chunk", "tool_call_update")
 Part = tuple[Event, str]
@@ -18,10 +19,11 @@ Part = tuple[Event, str]
     source="rfd 'Do locally handled commands need persistent history?'",
     exercised="a replay that holds a command or a prompt",
     proof="the model is asked for the replayed prompt again; or work that no prompt began starts in the window of an "
-    "idle session whose prompts were all worked off, with new output; or after it, with the output of earlier work "
-    "again",
+    "idle session whose prompts were all worked off, with new output; or at once after it, with the output of earlier "
+    "work again",
     never="a title, summary or suggestion request that quotes the prompt; the same prompt in another session; work "
-    "that was interrupted and goes on, or that an earlier prompt still owes; an agent that works unasked, or has "
+    "that was interrupted and goes on, or that an earlier prompt still owes, or that a new message of another client "
+    "brings; a permission that is asked outside work, at each start; an agent that works unasked, or has "
     "background work: a warning",
 )
 def does_not_execute(replay: Replay) -> Verdict:
@@ -37,6 +39,8 @@ def does_not_execute(replay: Replay) -> Verdict:
         return
     begun = replay.view.works_after(replay.seq)[:1]
     prompts = replay.view.session.submissions_after(replay.seq)[:1]
+    if begun and _is_of_a_new_message(replay, begun[0]):
+        return
     if begun and (not prompts or begun[0].seq < prompts[0].seq):
         yield from _ran(replay, begun[0])
     yield from _asked_permission(replay)
@@ -51,7 +55,10 @@ def _asked_again(replay: Replay, told: list[Submission]) -> Verdict:
     """Requests to the scripted model that have a replayed prompt as their last user message."""
     prompts = replay.view.session.submissions_after(replay.seq)[:1]
     until = prompts[0].seq if prompts else float("inf")
+    owed = replay.view.session.unfinished(replay.seq)
     for submission in told:
+        if owed is not None and owed.seq <= submission.seq:
+            continue  # it waited for other work, and its own is to come
         if submission.answered_at > replay.seq or submission.work is None or submission.work.ended_at > replay.seq:
             continue
         for request in submission.session.conversation.model_requests:
@@ -61,7 +68,7 @@ def _asked_again(replay: Replay, told: list[Submission]) -> Verdict:
                 continue
             if submission.work.stop_reason == "cancelled":
                 continue  # it may have been on its way when the work was stopped: the model is another channel
-            proof = (
+            proof = in_order(
                 (submission.request.event, "this prompt"),
                 (submission.work.began.event, "was worked on"),
                 asked(replay),
@@ -87,13 +94,30 @@ def _ran(replay: Replay, work: Work) -> Verdict:
         proof.append((before.event, "the replay tells this message"))
     proof.append((work.began.event, "work begins, and nobody sent a prompt"))
     if again is not None and not unasked:
-        yield violation("what was done before was done again at a replay", again[0], *proof, again[1])
+        tell = warning if _is_later(replay, work) else violation
+        yield tell("what was done before was done again at a replay", again[0], *proof, again[1])
     elif new and in_window:
         proof.append((new[0].event, "it has new output"))
         if _all_ended(replay) and not unasked:
             yield violation("a replay set off work", *proof)
         else:
             yield warning("work began within a replay: set off by it?", *proof)
+
+
+def _is_of_a_new_message(replay: Replay, work: Work) -> bool:
+    """Whether the last user message before the work is a new one that no recorded prompt became: another client's,
+    or one from elsewhere."""
+    told = [u for u in replay.view.updates_between(replay.seq, work.seq) if MESSAGE_KINDS.get(u.kind) == "user"]
+    message = replay.view.message_of(told[-1]) if told else None
+    if message is None or message.first.seq < replay.seq or message.id in replay.view.session.accepted_as:
+        return False
+    return not replay.view.session.is_a_prompt(text_after(message.before(work.seq)))
+
+
+def _is_later(replay: Replay, work: Work) -> bool:
+    """Whether the work began so long after the response that something else may have set it off."""
+    response = replay.request.response
+    return response is not None and work.began.event.t - response.t > SETTLED
 
 
 def _is_known(replay: Replay, update: Update) -> bool:
@@ -164,7 +188,8 @@ def _asked_permission(replay: Replay) -> Verdict:
         if not replay.seq < permission.seq < replay.closes or not earlier:
             continue
         title = _title(permission)
-        same = next((p for p in earlier if _title(p) == title and p.request.answered_at < replay.seq), None)
+        answered = (p for p in earlier if p.work is not None and p.request.answered_at < replay.seq)
+        same = next((p for p in answered if _title(p) == title), None)
         if same is not None:
             yield violation(
                 "permission was asked again at a replay",
