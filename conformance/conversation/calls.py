@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,9 @@ class ToolCall:
         ]
         items = (item for content in shown if isinstance(content, list) for item in content if isinstance(item, dict))
         return {str(item.get("terminalId")) for item in items if item.get("type") == "terminal"}
+
+    def steps_before(self, seq: float) -> list[ToolStep]:
+        return self.steps[: bisect_left(self.steps, seq, key=lambda step: step.update.seq)]
 
     def steps_after(self, seq: float) -> list[ToolStep]:
         return self.steps[bisect_right(self.steps, seq, key=lambda step: step.update.seq) :]

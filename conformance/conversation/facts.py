@@ -279,6 +279,7 @@ class Replay:
     was_busy: bool = False  # the session was known to be at work when the resume was asked
     unanswered: list[Submission] = field(default_factory=list)  # prompts that were pending when the resume was asked
     refused: Event | None = None  # an error that names no id, which answers a request that could not be read
+    _texts: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def seq(self) -> int:
@@ -333,6 +334,14 @@ class Replay:
     def snapshot(self) -> str | None:
         """The last standard state told within the window."""
         return next((state.value for state in reversed(self.states) if state.value in STANDARD_STATES), None)
+
+    def text_before(self, kind: str, message_id: str) -> str:
+        """The text of a message, as any connection had it when the resume was asked."""
+        key = (kind, message_id)
+        if key not in self._texts:
+            texts = [text_after(message.before(self.seq)) for message in self.view.session.copies_of(*key)]
+            self._texts[key] = max(texts, key=len, default="")
+        return self._texts[key]
 
     @property
     def messages(self) -> Iterator[Message]:

@@ -172,8 +172,12 @@ class Session:
 
     def first_update_of(self, kind: str, message_id: str) -> Update | None:
         """The first update, on any connection, live or replayed, that carries that id."""
-        found = [view.messages[kind, message_id].first for view in self.views if (kind, message_id) in view.messages]
+        found = [message.first for message in self.copies_of(kind, message_id)]
         return min(found, key=lambda update: update.seq, default=None)
+
+    def copies_of(self, kind: str, message_id: str) -> list[Message]:
+        """The message as each connection saw it that was told of it."""
+        return [view.messages[kind, message_id] for view in self.views if (kind, message_id) in view.messages]
 
     @property
     def accepted(self) -> list[Submission]:

@@ -33,16 +33,6 @@ def has_content(update: Update) -> bool:
     return update.is_chunk or update.sets_content
 
 
-def text_before(replay: Replay, kind: str, identifier: str) -> str:
-    """The text of a message, as any connection had it when the resume was asked."""
-    texts = []
-    for view in replay.view.session.views:
-        message = view.messages.get((kind, identifier))
-        if message is not None:
-            texts.append(text_after(message.before(replay.seq)))
-    return max(texts, key=len, default="")
-
-
 def is_settled(replay: Replay, kind: str, identifier: str) -> bool:
     """Whether the message is surely of the past: this client had it before the resume, or the session for a second
     and more. One that another client was told of just now may be live here too."""
@@ -56,19 +46,25 @@ def is_settled(replay: Replay, kind: str, identifier: str) -> bool:
 
 
 def retold(replay: Replay, updates: Iterable[Update]) -> list[Update]:
-    """The updates, of these, that surely tell the past: one that gives a known message its content again; or a user
-    message that no prompt of the history explains with agent output after it and no work open, which cannot be
-    live. Empty where all may be live."""
+    """The updates, of these, that surely tell the past: one that gives a known message its content again; or, in a
+    session that has a past, a user message that no prompt of the history explains with agent output after it and no
+    work open, which cannot be live. Empty where all may be live."""
     stranger: Update | None = None
+    cleared: dict[tuple[str, str], Update] = {}
+    has_past = _may_have_past(replay)
     pending = {submission.message_id for submission in replay.pending}  # reported meanwhile, perhaps once more
     for update in updates:
         kind, identifier = MESSAGE_KINDS.get(update.kind), update.message_id
         if kind is None or identifier is None or identifier in pending or not has_content(update):
             continue
         if is_settled(replay, kind, identifier):
+            if _may_go_on(replay, kind, identifier, update):
+                continue
             if _repeats(replay, kind, identifier, update):
-                return [update]
-        elif update.work is not None or replay.snapshot not in ("idle", None) or replay.was_busy:
+                return [cleared.get((kind, identifier), update)]
+            if update.sets_content and not update.body.get("content"):
+                cleared[kind, identifier] = update  # by itself it may be a message that is taken back
+        elif not has_past or update.work is not None or replay.snapshot not in ("idle", None) or replay.was_busy:
             continue
         elif kind != "user" and stranger is not None:
             return [stranger, update]
@@ -77,18 +73,40 @@ def retold(replay: Replay, updates: Iterable[Update]) -> list[Update]:
     return []
 
 
+def _may_have_past(replay: Replay) -> bool:
+    """Whether anything may have been said in the session before the resume: not where it was made in this history and
+    nothing was."""
+    session = replay.view.session
+    return session.has_history_before(replay.seq) or all(view.created is None for view in session.views)
+
+
+def _may_go_on(replay: Replay, kind: str, identifier: str, update: Update) -> bool:
+    """Whether a known message may still be written: by work that is open, or outside of all work, as it was before."""
+    session = replay.view.session
+    if replay.was_busy:
+        first = session.first_update_of(kind, identifier)
+        age = replay.request.event.t - first.event.t if first is not None else 0.0
+        if kind != "user" or update.is_chunk or age < SETTLED:
+            return True
+    told = (reversed(copy.before(replay.seq)) for copy in session.copies_of(kind, identifier))
+    latest = [last for each in told if (last := next(filter(has_content, each), None)) is not None]
+    return kind != "user" and bool(latest) and all(last.work is None and last.replay is None for last in latest)
+
+
 def _repeats(replay: Replay, kind: str, identifier: str, update: Update) -> bool:
     """Whether an update of a known message gives it again what it had: live output only goes on, and an edit says
     something new."""
-    before = text_before(replay, kind, identifier)
-    if replay.was_busy:
-        first = replay.view.session.first_update_of(kind, identifier)
-        age = replay.request.event.t - first.event.t if first is not None else 0.0
-        if kind != "user" or update.is_chunk or age < SETTLED:
-            return False
+    before = replay.text_before(kind, identifier)
     if update.is_chunk:
-        return len(update.text) > 0 and before.startswith(update.text)
-    return update.text == before or not update.body.get("content")
+        return bool(update.text) and before.startswith(update.text)
+    return update.text == before and bool(before) and not _adds_meta(replay, kind, identifier, update)
+
+
+def _adds_meta(replay: Replay, kind: str, identifier: str, update: Update) -> bool:
+    """Whether it says something new beside the content."""
+    copies = replay.view.session.copies_of(kind, identifier)
+    told = [earlier.body.get("_meta") for copy in copies for earlier in copy.before(replay.seq)]
+    return bool(update.body.get("_meta")) and update.body["_meta"] not in told
 
 
 def _is_explained(replay: Replay, update: Update) -> bool:
@@ -105,7 +123,7 @@ def _is_explained(replay: Replay, update: Update) -> bool:
     exercised="a replay that holds an accepted submission",
     proof="the submission is replayed under another id",
     never="the message absent from replay (live-only, compacted, cleared); a message that only quotes the prompt; one "
-    "that was known before, unless as another prompt",
+    "that was known before, unless as another prompt; an equal text beside the message, in a recording of others",
 )
 def same_id(replay: Replay) -> Verdict:
     session = replay.view.session
@@ -121,6 +139,8 @@ def same_id(replay: Replay) -> Verdict:
             continue
         if message.id == submission.message_id:
             yield EXERCISED
+        elif not submission.has_own_nonce and _is_told(replay, submission):
+            continue  # somebody else said the same
         elif session.known_since("user", message.id) > replay.seq or _is_of_another(replay, message.id, submission):
             proof = (
                 (submission.request.event, "this prompt"),
@@ -141,8 +161,8 @@ def _is_of_another(replay: Replay, identifier: str, submission: Submission) -> b
     other = replay.view.session.accepted_as.get(identifier)
     if other is None or other is submission or other.answered_at > replay.seq:
         return False
-    said = {other.text.strip(), text_before(replay, "user", identifier).strip()}
-    return submission.text.strip() not in said and (submission.has_own_nonce or not _is_told(replay, submission))
+    said = {other.text.strip(), replay.text_before("user", identifier).strip()}
+    return submission.text.strip() not in said
 
 
 def _is_told(replay: Replay, submission: Submission) -> bool:
@@ -202,8 +222,9 @@ def after_response(replay: Replay) -> Sequence[Update]:
     exercised="a resume without replayFrom of a session with history",
     proof="a message of earlier history is told again, or a finished tool call, or user messages and answers that no "
     "prompt explains",
-    never="state, commands, config, usage and title updates; updates of work that is still running; the report of a "
-    "prompt that was pending; a plan: a warning",
+    never="state, commands, config, usage and title updates; updates of work that is still running, or of a message "
+    "that is written outside of work; a message taken back or given another content; the report of a prompt that was "
+    "pending; a plan: a warning",
 )
 def none_unless_asked(replay: Replay) -> Verdict:
     response, session = replay.request.response, replay.view.session
@@ -235,9 +256,10 @@ def _another_replays(replay: Replay) -> bool:
 def _was_finished(replay: Replay, update: Update) -> bool:
     """Whether the update is about a tool call that had its final status before the resume, and only says so again."""
     identifier = update.body.get("toolCallId")
-    calls = (view.tool_calls.get(str(identifier)) for view in replay.view.session.views)
-    finished = any(call is not None and call.status_at(replay.seq) in FINAL_STATUSES for call in calls)
-    return finished and "title" in update.body and update.body.get("status") in FINAL_STATUSES
+    calls = [view.tool_calls.get(str(identifier)) for view in replay.view.session.views]
+    finished = [call for call in calls if call is not None and call.status_at(replay.seq) in FINAL_STATUSES]
+    titles = [s.update.body["title"] for c in finished for s in c.steps_before(replay.seq) if "title" in s.update.body]
+    return update.body.get("status") in FINAL_STATUSES and "title" in update.body and update.body["title"] in titles
 
 
 @rule(

@@ -7,14 +7,18 @@ from typing import Final
 from conformance.conversation import Message, Replay, Submission, Update, View, text_after
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
-from conformance.rules.replay import asked, is_settled, text_before
+from conformance.rules.replay import asked, is_settled
 
 
 def rebuilding_chunk(replay: Replay, message: Message) -> tuple[Update | None, Update | None]:
     """(the first chunk of the message in the window with nothing that set its content before it, the update that
-    cleared it with null before a chunk); None for either that is not there."""
+    cleared it with null before a chunk); None for either that is not there. Where it is rebuilt from [] on, chunks
+    before that are live, or of another replay."""
     null: Update | None = None
-    for update in message.within(replay):
+    told = message.within(replay)
+    if any(not update.is_chunk and update.body.get("content") == [] for update in told):
+        return None, None
+    for update in told:
         if update.is_chunk:
             return (update, None) if null is None else (None, null)
         if update.sets_content:
@@ -26,22 +30,35 @@ def rebuilding_chunk(replay: Replay, message: Message) -> tuple[Update | None, U
 
 def goes_on_live(replay: Replay, message: Message) -> bool:
     """Whether the chunks of the window may be live ones: of a prompt whose message was being streamed, or of work
-    that was open."""
-    before, within = text_before(replay, message.kind, message.id), text_after(message.within(replay))
+    that was open. Where no history was asked for, or the prompt's work was to come, they are unless they repeat the
+    beginning of what was told."""
+    session = replay.view.session
     if message.kind != "user":
         return replay.was_busy
-    submission = replay.view.session.accepted_as.get(message.id)
+    submission = session.accepted_as.get(message.id)
     if submission is not None and submission.answered_at > replay.seq:
         return True  # its report had not come to its end
-    return submission is not None and bool(before) and (before + within).strip() == submission.text.strip()
+    told, before = message.within(replay), replay.text_before("user", message.id)
+    if not before:
+        return False
+    if submission is not None and submission.text.strip().startswith((before + text_after(told)).strip()):
+        return True
+    chunk = next((update.text for update in told if update.is_chunk), "")
+    owed = session.unfinished(replay.seq)
+    may_be_written = submission is not None and owed is not None and owed.seq <= submission.seq
+    is_repeated = before.startswith(chunk) or chunk.startswith(before)
+    return (may_be_written or not replay.asks_for_history) and not is_repeated
 
 
 def is_past(replay: Replay, message: Message) -> bool:
-    """Whether the window surely tells of the past by this message: it was known before, or no work was open, or could
+    """Whether the window surely tells of the past by this message: it was told before, or no work was open, or could
     begin meanwhile, that writes it."""
-    known = replay.view.session.known_since(message.kind, message.id) < replay.seq
-    if known:
+    session = replay.view.session
+    first = session.first_update_of(message.kind, message.id)
+    if first is not None and first.seq < replay.seq:
         return is_settled(replay, message.kind, message.id)
+    if message.kind == "user" and any(view.created is not None for view in session.views):
+        return False  # all of its past was told: this may be a message from elsewhere, or a late report
     return replay.snapshot == "idle" and not replay.may_have_work
 
 
@@ -54,7 +71,8 @@ def is_past(replay: Replay, message: Message) -> bool:
     exercised="a user_message_chunk inside a replay window",
     proof="a chunk of that id in the window with no user_message before it in the window that sets its content",
     never="a full-content user_message and then chunks that go on from it; content null instead of [] clears too "
-    "under the schema: a warning; a message whose live streaming the resume interrupted",
+    "under the schema: a warning; a message whose live streaming the resume interrupted; chunks before that []; a "
+    "message that was never told in a session whose past is all recorded: a warning",
 )
 def reset_before_chunks(replay: Replay) -> Verdict:
     yield from _resets(replay, "user")

@@ -1,0 +1,164 @@
+"""What comes in a window or after it and is live: messages that go on, are taken back, or come from elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.story import Story
+from tests.test_rules_replay import BEFORE, DOUBLED, RESET, SAME_ID, UNASKED, agent, failed, lived, replayed
+
+TEXT = "a long text that is streamed acp-1"
+
+
+def streaming(text: str = TEXT, *, told: str = "a long ") -> Story:
+    """A prompt whose message is told in chunks, of which this is the first; it has been answered."""
+    story = Story().begin()
+    prompt = story.prompt(text, nonce="acp-1")
+    return story.chunk("user_message", "m1", told).reply(prompt, messageId="m1").after(0.5)
+
+
+class TestUserMessagesThatAreStreamed:
+    @pytest.mark.parametrize("replay", [None, True])
+    @pytest.mark.parametrize(("chunk", "fails"), [("text that ", 0), (TEXT, 1), ("a long ", 1)])
+    def test_over_a_resume(self, replay: Any, chunk: str, fails: int) -> None:
+        story = streaming()
+        resumed = story.resume(replay=replay)
+        story.chunk("user_message", "m1", chunk).running().reply(resumed).chunk("user_message", "m1", "and so on")
+        assert len(story.fails(RESET)) == fails
+
+    def test_to_a_client_that_joins(self) -> None:
+        story = streaming().initialize(at="bob").running().after(1.5)
+        resumed = story.resume(at="bob")
+        story.chunk("user_message", "m1", "text that ", at="bob").running(at="bob").reply(resumed, at="bob")
+        assert story.fails(RESET) == []
+
+    @pytest.mark.parametrize("replay", [None, True])
+    @pytest.mark.parametrize(("chunk", "fails"), [("/explain x acp-1", 0), ("Explain: ", 1)])
+    def test_an_expanded_text(self, replay: Any, chunk: str, fails: int) -> None:
+        story = streaming("/explain x acp-1", told="Explain: ")
+        resumed = story.resume(replay=replay)
+        story.chunk("user_message", "m1", chunk).running().reply(resumed).idle("end_turn")
+        assert len(story.fails(RESET)) == fails
+
+    def test_an_expanded_text_that_was_worked_off(self) -> None:
+        story = streaming("/explain x acp-1", told="Explain: ").running().idle("end_turn").after(5)
+        resumed = story.resume(replay=True)
+        story.chunk("user_message", "m1", "/explain x acp-1").idle("end_turn").reply(resumed)
+        assert story.fails(RESET)
+
+
+class TestChunksBeforeTheReset:
+    @pytest.mark.parametrize(("content", "fails"), [([], 0), (None, 1)])
+    def test_those_of_another_replay(self, content: Any, fails: int) -> None:
+        story = lived()
+        first = story.resume(replay=True)
+        story.update("user_message", messageId="u1", content=[]).chunk("user_message", "u1", "Pi")
+        second = story.resume(replay=True)
+        story.chunk("user_message", "u1", "ng?").idle().reply(first)
+        story.update("user_message", messageId="u1", content=content).chunk("user_message", "u1", "Ping?")
+        assert len(story.idle().reply(second).fails(RESET)) == fails
+
+    def test_a_live_one(self) -> None:
+        story = streaming()
+        resumed = story.resume(replay=True)
+        story.chunk("user_message", "m1", "text that ").update("user_message", messageId="m1", content=[])
+        story.chunk("user_message", "m1", "a long text that ").running().reply(resumed)
+        story.chunk("user_message", "m1", "is streamed acp-1").idle("end_turn")
+        assert story.fails(RESET) == []
+        assert story.fails(DOUBLED) == []
+
+
+class TestUserMessagesFromElsewhere:
+    @pytest.mark.parametrize("replay", [None, True])
+    def test_in_chunks_within_a_window(self, replay: Any) -> None:
+        story = lived()
+        resumed = story.resume(replay=replay)
+        story.chunk("user_message", "x7", "Hel").chunk("user_message", "x7", "lo").idle("end_turn").reply(resumed)
+        assert story.fails(RESET) == []
+
+    def test_a_late_report(self) -> None:
+        story = Story(driven=False).begin()
+        story.reply(story.prompt("Ping?"), messageId="u1").after(5)
+        resumed = story.resume(replay=True)
+        story.chunk("user_message", "u1", "Pi").chunk("user_message", "u1", "ng?").idle().reply(resumed)
+        assert story.fails(RESET) == []
+        assert story.warns(RESET)
+
+    @pytest.mark.parametrize(("own", "fails"), [(True, 0), (False, 1)])
+    def test_one_that_says_the_same_in_the_replay(self, own: bool, fails: int) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        if own:
+            story.user("u1", "Ping?")
+        story.user("x7", "Ping?").idle().reply(resumed)
+        assert len(story.fails(SAME_ID)) == fails
+
+
+class TestAfterTheResponse:
+    """Without a replay, an agent may go on with what it wrote outside of work, take back, replace, or add to it."""
+
+    def resumed(self, story: Story) -> Story:
+        asked = story.resume()
+        return story.idle("end_turn").reply(asked)
+
+    @pytest.mark.parametrize(
+        ("body", "fails"),
+        [
+            ({"content": []}, 0),
+            ({"content": None}, 0),
+            ({"content": [{"type": "text", "text": "Pong."}], "_meta": {"rating": 1}}, 0),
+            ({"content": [{"type": "text", "text": "Pong, edited."}]}, 0),
+            ({"content": [{"type": "text", "text": "Pong."}]}, 1),
+        ],
+    )
+    def test_an_answer_is_told_anew(self, body: Any, fails: int) -> None:
+        story = self.resumed(lived()).update("agent_message", messageId="a1", **body)
+        assert len(story.fails(UNASKED)) == fails
+
+    def test_the_meta_that_it_had(self) -> None:
+        story = lived().update("agent_message", messageId="a1", _meta={"rating": 1})
+        content = [{"type": "text", "text": "Pong."}]
+        story = self.resumed(story).update("agent_message", messageId="a1", content=content, _meta={"rating": 1})
+        assert story.fails(UNASKED) == ["history was replayed unasked"]
+
+    @pytest.mark.parametrize(("chunk", "fails"), [("Po", 1), ("Sorry", 0)])
+    def test_taken_back_and_written_in_chunks(self, chunk: str, fails: int) -> None:
+        story = self.resumed(lived()).update("agent_message", messageId="a1", content=[])
+        assert len(story.says("a1", chunk).fails(UNASKED)) == fails
+
+    def test_an_image_that_is_replaced(self) -> None:
+        image = {"type": "image", "mimeType": "image/png", "data": "AAAA"}
+        story = Story(driven=False).begin()
+        story.reply(story.prompt("Draw"), messageId="u1").user("u1", "Draw").running()
+        story.update("agent_message", messageId="a1", content=[image]).idle("end_turn").after(5)
+        self.resumed(story).update("agent_message", messageId="a1", content=[{**image, "data": "BBBB"}])
+        assert story.fails(UNASKED) == []
+
+    @pytest.mark.parametrize("rule", [UNASKED, BEFORE])
+    def test_words_outside_of_work_that_go_on(self, rule: str) -> None:
+        story = lived().says("bg", ".").says("bg", ".").after(2)
+        if rule == UNASKED:
+            self.resumed(story)
+        else:
+            replayed(story)
+        assert story.says("bg", ".").says("bg", ".").fails(rule) == []
+
+    def test_words_of_work_that_come_again(self) -> None:
+        assert failed(self.resumed(lived()).says("a1", "Pong.")) == {UNASKED}
+
+    @pytest.mark.parametrize(("is_empty", "fails"), [(True, 0), (False, 1)])
+    def test_a_greeting(self, is_empty: bool, fails: int) -> None:
+        story = self.resumed(Story(driven=False).begin() if is_empty else lived())
+        assert len(agent(story.user("c1", "Context"), "g1", "Hi").fails(UNASKED)) == fails
+
+
+@pytest.mark.parametrize(("title", "fails"), [("walk", 1), ("walk (2 s)", 0), (None, 0)])
+def test_a_finished_tool_call_is_given_another_title(title: str | None, fails: int) -> None:
+    story = Story(driven=False).begin().running()
+    story.update("tool_call_update", toolCallId="c1", title="walk", status="completed").idle("end_turn").after(5)
+    resumed = story.resume()
+    named = {} if title is None else {"title": title}
+    story.update("tool_call_update", toolCallId="c1", status="completed", **named).idle().reply(resumed)
+    assert len(story.fails(UNASKED)) == fails
