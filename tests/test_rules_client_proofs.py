@@ -24,6 +24,7 @@ class TestWire:
             {"error": {"code": "x", "message": "x"}},
             {"error": {"code": 1}},
             {"error": "no"},
+            {},
         ],
     )
     def test_a_malformed_response(self, outcome: Any) -> None:

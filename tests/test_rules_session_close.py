@@ -36,6 +36,31 @@ class TestCloseCancelsFirst:
         ]
         assert [side for _, side in because(story, self.rule)] == ["agent", "client", "agent"] + ["agent"] * late
 
+    def queued(self) -> tuple[Story, Any]:
+        """The work ends by itself while the close is pending, and that of a queued prompt begins."""
+        story = Story().begin()
+        first = story.prompt("Hello", nonce="acp-1")
+        story.user("u1", "Hello acp-1").reply(first, messageId="u1").running()
+        second = story.prompt("Then", nonce="acp-2")
+        close = story.request("session/close", {"sessionId": "s"})
+        return story.idle("end_turn").user("u2", "Then acp-2").reply(second, messageId="u2").running(), close
+
+    def test_queued_work_that_is_open_at_the_response(self) -> None:
+        story, close = self.queued()
+        said = "session/close was answered while work was open that had begun meanwhile"
+        assert story.reply(close).fails(self.rule) == [said]
+        assert [side for _, side in because(story, self.rule)] == ["client", "agent", "agent"]
+        story, close = self.queued()
+        assert story.idle("cancelled").reply(close).fails(self.rule) == []
+
+    @pytest.mark.parametrize("method", ["session/prompt", "session/resume", "session/list"])
+    def test_work_of_what_was_asked_after_the_close(self, method: str) -> None:
+        story, close = self.closing()
+        story.idle("cancelled")
+        params = {"sessionId": "s", "cwd": "/w", "prompt": [{"type": "text", "text": "More"}]}
+        story.request(method, params if method != "session/list" else {})
+        assert len(story.running().reply(close).fails(self.rule)) == (method == "session/list")
+
     def test_work_that_ends_by_itself(self) -> None:
         story, close = self.closing()
         assert story.idle("end_turn").reply(close).silent(self.rule)

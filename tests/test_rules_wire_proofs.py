@@ -26,13 +26,12 @@ class TestShapesWithARuleOfTheirOwn:
         assert story.passes(self.rule)
         assert Story(driven=False).initialize().passes(self.rule)
 
-    def test_options_of_a_permission_and_the_id_of_a_cancelled_request(self) -> None:
+    def test_options_of_a_permission(self) -> None:
         subject = {"type": "tool_call", "toolCall": {"toolCallId": "c", "title": "t"}}
         asked = {"sessionId": "s", "title": "May I?", "subject": subject, "options": 5}
         story = foreign().asks("session/request_permission", asked)
-        story.agent({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": []}})
         assert story.running().passes(self.rule)
-        assert story.asks("session/request_permission", {**asked, "title": 5}, id=901).proof(self.rule) == [7]
+        assert story.asks("session/request_permission", {**asked, "title": 5}, id=901).proof(self.rule) == [6]
 
     @pytest.mark.parametrize("result", [None, 5, {"messageId": 5}])
     def test_the_answer_to_a_prompt(self, result: Any) -> None:
@@ -42,6 +41,63 @@ class TestShapesWithARuleOfTheirOwn:
     def test_errors_of_an_idle_and_no_other_place(self) -> None:
         assert foreign().idle("error", error=5).passes(self.rule)
         assert foreign().update("usage_update", used=1, size=2, cost=5).proof(self.rule) == [4]
+
+
+class TestShapesThatNoOtherRuleOwns:
+    rule = "wire.valid-shape"
+
+    @pytest.mark.parametrize(
+        ("params", "fails"),
+        [({"requestId": 900}, 0), ({"requestId": "a"}, 0), ({"requestId": []}, 1), ({"requestId": None}, 1), ({}, 1)],
+    )
+    def test_what_a_cancel_names(self, params: Any, fails: int) -> None:
+        line = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": params}
+        assert len(foreign().agent(line).fails(self.rule)) == fails
+        assert len([said for said in foreign().client(line).fails("client.wire") if "requestId" in said]) == fails
+
+    @pytest.mark.parametrize(("meta", "fails"), [({"x": 1}, 0), (None, 0), (5, 1)])
+    def test_the_meta_of_capabilities(self, meta: Any, fails: int) -> None:
+        for capabilities in ({"session": {}, "_meta": meta}, {"session": {"_meta": meta}}):
+            story = Story(driven=False)
+            story.reply(story.request("initialize", AGENT), **{**AGENT, "capabilities": capabilities})
+            assert len(story.fails(self.rule)) == fails
+
+    permission = {"sessionId": "s", "title": "T", "options": [{"optionId": "y", "name": "Y", "kind": "allow_once"}]}  # noqa: RUF012
+    idle = {"sessionId": "s", "update": {"sessionUpdate": "state_update", "state": "idle"}}  # noqa: RUF012
+
+    @pytest.mark.parametrize(
+        ("method", "params", "is_request"),
+        [
+            ("session/update", idle, False),
+            ("session/request_permission", permission, True),
+            ("$/cancel_request", {"requestId": 5}, False),
+            ("_own/thing", {}, True),
+            ("_own/thing", {}, False),
+        ],
+    )
+    def test_requests_and_notifications_of_the_agent(self, method: str, params: Any, is_request: bool) -> None:
+        line = {"jsonrpc": "2.0", "method": method, "params": params}
+        fails = not method.startswith("_")
+        assert len(foreign().agent(line).fails(self.rule)) == (fails and is_request)
+        assert len(foreign().agent({**line, "id": 5}).fails(self.rule)) == (fails and not is_request)
+
+    def test_a_notification_with_the_id_null(self) -> None:
+        line = {"jsonrpc": "2.0", "id": None, "method": "session/update", "params": self.idle}
+        assert foreign().agent(line).fails(self.rule) == []
+        assert foreign().agent(line).fails("wire.request-ids")
+
+    @pytest.mark.parametrize(
+        ("method", "params", "is_request"),
+        [
+            ("session/prompt", {"sessionId": "s", "prompt": [{"type": "text", "text": "Hi"}]}, True),
+            ("session/cancel", {"sessionId": "s"}, False),
+            ("$/cancel_request", {"requestId": 5}, False),
+        ],
+    )
+    def test_requests_and_notifications_of_the_client(self, method: str, params: Any, is_request: bool) -> None:
+        line = {"jsonrpc": "2.0", "method": method, "params": params}
+        told = [bool(foreign().client(each).fails("client.wire")) for each in (line, {**line, "id": 77})]
+        assert told == [is_request, not is_request]
 
 
 class TestLines:

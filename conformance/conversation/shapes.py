@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from conformance.history import Event
+from conformance.protocol.methods import method as known_method
 from conformance.protocol.validation import Extensions, Problem, extensions, params_problems, result_problems
 
 if TYPE_CHECKING:
@@ -43,15 +44,25 @@ def shapes(side: Side, own: list[Request], notifications: list[Event], answered:
 
 
 def _params(side: Side, own: list[Request], notifications: list[Event]) -> Iterator[Shape]:
-    calls = [(request.event, request.method, request.params) for request in own]
-    calls += [(event, str(event.message.get("method")), event.message.get("params")) for event in notifications]
+    calls = [(request.event, request.method, request.params, True) for request in own]
+    calls += [(event, str(event.message.get("method")), event.message.get("params"), False) for event in notifications]
     wrong = 0
-    for event, method, params in calls:
+    for event, method, params, is_request in calls:
         problems = params_problems(method, params, side) if wrong < MOST_EXPLAINED else []
+        problems = [*problems, *_kind_problems(side, method, event.message.get("id"), is_request=is_request)]
         wrong += bool(problems)
         beyond = extensions(method, params, "params", side)
         if problems or beyond.unknown_fields or beyond.custom_values:
             yield Shape(event, method, "params", params, problems, beyond)
+
+
+def _kind_problems(side: Side, method: str, identifier: Any, *, is_request: bool) -> list[Problem]:
+    """A request that is sent as a notification, or the other way round; an id of null is no certain request."""
+    known = known_method(method, side)
+    if known is None or known.is_request == is_request or (is_request and identifier is None):
+        return []
+    told = "it is a request, and has no id" if known.is_request else "it is a notification, and has an id"
+    return [Problem("id", identifier, known.params, told)]
 
 
 def _results(answered: list[Request]) -> Iterator[Shape]:

@@ -11,7 +11,7 @@ from conformance.protocol.methods import CLIENT_METHODS, PROTOCOL_METHODS, V1_ME
 from conformance.protocol.validation import Extensions
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
 from conformance.rules.wire import broken_lines, custom_values, undecodable_lines, unknown_fields, wrong_shapes
-from conformance.rules.wire_responses import ids_of
+from conformance.rules.wire_responses import OUTCOME, flawed_outcome, ids_of, is_response
 from conformance.wire import Kind, shown
 
 FOR_THE_USER: Final = ("session/request_permission", "elicitation/create")
@@ -64,15 +64,8 @@ def _lines(connection: Connection) -> Iterator[Finding]:
             (arrays[0], "this line"),
         )
     for event in others:
-        flaw = (
-            next((f for f in event.envelope.flaws if _is_of_response(f)), None) if event.envelope is not None else None
-        )
-        if flaw is not None and event.envelope is not None and event.envelope.kind in (Kind.RESULT, Kind.ERROR):
-            yield violation(f"a response with {flaw}", (event, "this response"))
-
-
-def _is_of_response(flaw: str) -> bool:
-    return flaw.startswith(("both result", "error"))
+        if is_response(event):
+            yield from flawed_outcome(event, *OUTCOME)
 
 
 def _shapes(connection: Connection) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 
-from conformance.conversation import Connection, Conversation, Request, State, Submission, View
+from conformance.conversation import Connection, Conversation, Request, State, Submission, View, Work
 from conformance.history import Event
 from conformance.protocol.errors import ErrorCode, error_name
 from conformance.rules.cancel import cut_short
@@ -32,7 +32,8 @@ def closes_of(view: View) -> list[Request]:
     says="session/close of a busy session sends the final updates and idle 'cancelled' before its response.",
     source="schema CloseSessionRequest",
     exercised="session/close while running with the model held, or while running at all",
-    proof="no idle before the close response though the session was running; or an idle of another reason though the "
+    proof="no idle before the close response though the session was running, also where the work began while the close "
+    "was pending; or an idle of another reason though the "
     "model was held, a permission was pending, a tool call ended as cancelled, or each of three closes or more ended "
     "the work, sooner than work that is left alone",
     never="work that ended by itself while the close was on its way; closing an idle session",
@@ -46,8 +47,17 @@ def close_cancels_first(connection: Connection) -> Verdict:
 
 def _closed_at_work(view: View) -> Verdict:
     for close in closes_of(view):
+        if close.response is None:
+            continue
+        if (begun := _begun_meanwhile(view, close)) is not None:
+            yield violation(
+                "session/close was answered while work was open that had begun meanwhile",
+                (close.event, "the session is closed"),
+                (begun.began.event, f"{begun.began.value}: queued work begins"),
+                (close.response, "the close is answered, and no idle came before it"),
+            )
         work = view.work_at(close.seq)
-        if work is None or close.response is None:
+        if work is None:
             continue
         running = (work.began.event, f"{work.began.value}: foreground work begins")
         asked = (close.event, "the session is closed while that work is open")
@@ -75,6 +85,16 @@ def _closed_at_work(view: View) -> Verdict:
                 asked,
                 (work.ended.event, "the close ended it, or it ended by itself at that moment"),
             )
+
+
+def _begun_meanwhile(view: View, close: Request) -> Work | None:
+    """The work that began while the close was pending and was open at its response; None where a prompt or a resume,
+    sent after the close, may have brought it."""
+    work, resumed = view.work_at(close.answered_at), view.replay_after(close.seq)
+    is_opened = resumed is not None and resumed.seq < close.answered_at
+    if work is None or work.seq < close.seq or is_opened or view.session.submissions_between(close.seq, work.seq):
+        return None
+    return work
 
 
 def _reason(state: State) -> str:

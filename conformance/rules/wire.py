@@ -19,9 +19,8 @@ OWNED: Final = {
     ("session/prompt", "result"): ("messageId",),
     ("initialize", "result"): ("info", "capabilities", "authMethods", "protocolVersion"),
     ("session/request_permission", "params"): ("options",),
-    ("$/cancel_request", "params"): ("requestId",),
 }
-"""Places whose shape a rule of its own is about: (method, part) -> the first steps of their paths."""
+"""Places whose shape a rule of its own is about, _meta apart: (method, part) -> the first steps of their paths."""
 
 
 def broken_lines(events: list[Event], *, answers_arrays: bool) -> Iterator[Finding]:
@@ -105,9 +104,9 @@ def undecodable_lines(events: list[Event]) -> Iterator[Finding]:
     says="Every message the agent writes is valid for its method under the v2 schema.",
     source="schema",
     exercised="any message with a known method, or a response to a known method",
-    proof="schema validation fails",
+    proof="schema validation fails, or a request comes without an id, or a notification with one",
     never="unknown fields under _meta; underscore-prefixed variants where the schema has an 'other' branch; fields "
-    "of the unstable schema",
+    "of the unstable schema; a notification with the id null, which is wire.request-ids'",
 )
 def valid_shape(connection: Connection) -> Verdict:
     if connection.agent_notifications or any(request.response is not None for request in connection.requests):
@@ -121,13 +120,17 @@ def wrong_shapes(shapes: list[Shape]) -> Iterator[Finding]:
         owned = OWNED.get((shape.method, shape.part), ())
         if (shape.method, shape.part) == ("session/prompt", "result") and not isinstance(shape.value, dict):
             continue  # prompt.message-id-in-response
-        problems = [p for p in shape.problems if not p.path.startswith(owned) and not _is_error_of_idle(shape, p.path)]
+        problems = [p for p in shape.problems if not _is_owned(p.path, owned) and not _is_error_of_idle(shape, p.path)]
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             yield violation(
                 f"{shape.method}: {problems[0].message}{more}",
                 (shape.event, "; ".join(p.message for p in problems[:3])),
             )
+
+
+def _is_owned(path: str, owned: tuple[str, ...]) -> bool:
+    return path.startswith(owned) and not path.endswith("_meta")
 
 
 def _is_error_of_idle(shape: Shape, path: str) -> bool:

@@ -1,11 +1,13 @@
 """The wire: requests and responses (JSON-RPC 2.0; schema RequestId, Error; docs 'Transports')."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from conformance.conversation import BUSY, Connection, Request, View
 from conformance.conversation.traffic import look
 from conformance.history import Event
-from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
+from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
+from conformance.rules.wire import is_empty_response
 from conformance.rules.wire_provoked import provoked_before
 from conformance.wire import Kind, request_key, shown
 
@@ -180,26 +182,30 @@ def _is_free(request: Request, view: View, waited: Event) -> bool:
 )
 def result_or_error(connection: Connection) -> Verdict:
     for event in connection.agent_events:
-        envelope = event.envelope
-        if envelope is None:
-            continue
-        message = envelope.message
-        is_response = envelope.kind in (Kind.RESULT, Kind.ERROR) or (
-            envelope.kind is Kind.NOT_JSONRPC
-            and isinstance(message, dict)
-            and "id" in message
-            and "method" not in message
-        )
-        if not is_response:
-            continue
-        yield EXERCISED
-        flaw = next((flaw for flaw in envelope.flaws if _is_about_outcome(flaw)), None)
-        if flaw is not None:
-            yield violation(f"a response with {flaw}", (event, "this response"))
+        if is_response(event):
+            yield EXERCISED
+            yield from flawed_outcome(event, *OUTCOME, "method beside")
 
 
-def _is_about_outcome(flaw: str) -> bool:
-    return flaw.startswith(("both result", "none of", "error", "method beside"))
+OUTCOME: Final = ("both result", "none of", "error")
+"""How the flaws of an envelope begin that are about what a response says."""
+
+
+def is_response(event: Event) -> bool:
+    """Whether the line is a response, or meant as one."""
+    envelope = event.envelope
+    if envelope is None:
+        return False
+    is_empty = envelope.kind is Kind.NOT_JSONRPC and is_empty_response(envelope.message)
+    return envelope.kind in (Kind.RESULT, Kind.ERROR) or is_empty
+
+
+def flawed_outcome(event: Event, *about: str) -> Iterator[Finding]:
+    """A finding where a flaw of the response begins so."""
+    flaws = event.envelope.flaws if event.envelope is not None else ()
+    flaw = next((flaw for flaw in flaws if flaw.startswith(about)), None)
+    if flaw is not None:
+        yield violation(f"a response with {flaw}", (event, "this response"))
 
 
 @rule(
