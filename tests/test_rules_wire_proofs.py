@@ -55,6 +55,13 @@ class TestShapesThatNoOtherRuleOwns:
         assert len(foreign().agent(line).fails(self.rule)) == fails
         assert len([said for said in foreign().client(line).fails("client.wire") if "requestId" in said]) == fails
 
+    @pytest.mark.parametrize(("id", "fails"), [(900.5, 0), (901.5, 1)])
+    def test_a_cancel_that_names_an_odd_request(self, id: Any, fails: int) -> None:
+        story = foreign().asks("session/request_permission", self.permission, id=900.5)
+        story.agent({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}})
+        assert len(story.fails(self.rule)) == fails
+        assert story.fails("wire.request-ids")
+
     @pytest.mark.parametrize(("meta", "fails"), [({"x": 1}, 0), (None, 0), (5, 1)])
     def test_the_meta_of_capabilities(self, meta: Any, fails: int) -> None:
         for capabilities in ({"session": {}, "_meta": meta}, {"session": {"_meta": meta}}):

@@ -1,6 +1,6 @@
 """A history read once, in one linear pass, into the protocol's own terms."""
 
-from conformance.conversation.calls import Permission, Terminal, ToolCall, ToolStep
+from conformance.conversation.calls import Permission, Terminal, ToolCall, ToolStep, task_of
 from conformance.conversation.connections import Connection
 from conformance.conversation.facts import (
     BUSY,
@@ -20,8 +20,9 @@ from conformance.conversation.facts import (
     text_of_blocks,
 )
 from conformance.conversation.reader import read
-from conformance.conversation.sessions import Session, View
+from conformance.conversation.sessions import Session
 from conformance.conversation.submissions import Submission
+from conformance.conversation.views import View
 from conformance.conversation.whole import Conversation
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "View",
     "Work",
     "read",
+    "task_of",
     "text_after",
     "text_of_blocks",
 ]

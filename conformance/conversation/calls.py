@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.conversation.facts import Request, Update, Work
 from conformance.history import Event
+from conformance.wire import encode
 
 if TYPE_CHECKING:
-    from conformance.conversation.sessions import View
+    from conformance.conversation.views import View
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +61,11 @@ class ToolStep:
     names: str | None
     status: str
     before: str | None  # the status before it; None for the first
+
+
+def task_of(update: Update) -> bytes:
+    """What a tool_call_update says that its call does; equal for calls that do the same."""
+    return encode([update.body.get(name) for name in ("title", "kind", "rawInput")])
 
 
 @dataclass(slots=True, eq=False)

@@ -18,7 +18,7 @@ from conformance.protocol.methods import CLIENT_METHODS, PROTOCOL_METHODS, UNSTA
 from conformance.wire import request_key
 
 if TYPE_CHECKING:
-    from conformance.conversation.sessions import View
+    from conformance.conversation.views import View
 
 QUIET: Final = 1.0
 """Seconds of silence after which, in a recording that the suite did not drive, an agent has nothing more in hand to

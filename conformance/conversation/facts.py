@@ -18,8 +18,8 @@ from conformance.history import Event
 
 if TYPE_CHECKING:
     from conformance.conversation.connections import Connection
-    from conformance.conversation.sessions import View
     from conformance.conversation.submissions import Submission
+    from conformance.conversation.views import View
 
 BUSY: Final = ("running", "requires_action")
 STANDARD_STATES: Final = ("running", "idle", "requires_action")

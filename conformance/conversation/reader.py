@@ -23,8 +23,9 @@ from conformance.conversation.facts import (
     Update,
     Work,
 )
-from conformance.conversation.sessions import Session, View
+from conformance.conversation.sessions import Session
 from conformance.conversation.submissions import Submission, prompt_text
+from conformance.conversation.views import View
 from conformance.conversation.whole import Conversation
 from conformance.history import Event, History
 from conformance.wire import Kind, request_key

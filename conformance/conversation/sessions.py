@@ -1,4 +1,4 @@
-"""Sessions: what each connection sees of one, and what is known of it across all of them. Nothing here judges."""
+"""Sessions: what is known of one across all connections that see it. Nothing here judges."""
 
 from __future__ import annotations
 
@@ -11,20 +11,15 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from conformance.conversation.calls import Permission, Terminal, ToolCall
+from conformance.conversation.calls import task_of
 from conformance.conversation.facts import (
     BUSY,
-    MESSAGE_KINDS,
-    OUTPUT,
-    STANDARD_STATES,
     Message,
-    Replay,
     Request,
-    State,
     Update,
-    Work,
 )
 from conformance.conversation.span import Span, after, before, between, first_after
+from conformance.conversation.views import View
 from conformance.history import Event
 
 if TYPE_CHECKING:
@@ -33,109 +28,6 @@ if TYPE_CHECKING:
     from conformance.conversation.whole import Conversation
 
 _WORD: Final = re.compile(r"[\w-]+")
-
-
-@dataclass(eq=False)
-class View:
-    """One session as one connection saw it."""
-
-    connection: Connection
-    session: Session
-    updates: list[Update] = field(default_factory=list)
-    states: list[State] = field(default_factory=list)
-    works: list[Work] = field(default_factory=list)
-    replays: list[Replay] = field(default_factory=list)
-    messages: dict[tuple[str, str], Message] = field(default_factory=dict)  # (kind, id)
-    tool_calls: dict[str, ToolCall] = field(default_factory=dict)
-    terminals: dict[str, Terminal] = field(default_factory=dict)
-    permissions: list[Permission] = field(default_factory=list)
-    created: Request | None = None  # the session/new that made it here
-    attached: Request | None = None  # the first session/resume of it here
-
-    @property
-    def id(self) -> str:
-        return self.session.id
-
-    def message_of(self, update: Update) -> Message | None:
-        kind = MESSAGE_KINDS.get(update.kind)
-        return self.messages.get((kind, update.message_id)) if kind and update.message_id is not None else None
-
-    def is_replayed(self, update: Update) -> bool:
-        """Whether a message update inside a resume window tells of the past: its message was known before the
-        window, here or on another connection, or no prompt that was pending meanwhile explains it. Outside windows
-        nothing is a replay."""
-        if update.replay is None:
-            return False
-        kind = MESSAGE_KINDS.get(update.kind)
-        if kind is None or update.message_id is None:
-            return False
-        window = update.replay
-        if self.session.known_since(kind, update.message_id) < window.seq:
-            return True
-        if kind == "user":
-            return not any(
-                s.message_id == update.message_id or (s.message_id is None and s.marks(update.text))
-                for s in window.pending
-                if s.seq < update.seq
-            )
-        return not window.was_busy and not any(s.answered_at < update.seq for s in window.pending)
-
-    def state_at(self, seq: float) -> str | None:
-        """The standard state that this connection had been told of at that position."""
-        for state in reversed(Span(self.states, 0, bisect_right(self.states, seq, key=lambda state: state.seq))):
-            if state.value in STANDARD_STATES:
-                return state.value
-        return "idle" if self.created is not None else None
-
-    def work_at(self, seq: float) -> Work | None:
-        """The foreground work that was open at that position."""
-        at = bisect_right(self.works, seq, key=lambda work: work.seq) - 1
-        return self.works[at] if at >= 0 and seq < self.works[at].ended_at else None
-
-    def updates_between(self, start: float, end: float) -> Sequence[Update]:
-        """Updates between two positions, both left out."""
-        return between(self.updates, start, end)
-
-    def last_update_before(self, seq: float) -> Update | None:
-        return before(self.updates, seq)
-
-    def works_after(self, seq: float) -> Sequence[Work]:
-        """Works that began after that position, in order."""
-        return after(self.works, seq)
-
-    def states_between(self, start: float, end: float) -> Sequence[State]:
-        """State updates between two positions, both left out."""
-        return between(self.states, start, end)
-
-    @cached_property
-    def _output(self) -> list[Update]:
-        return [update for update in self.updates if update.kind in OUTPUT and not self.is_replayed(update)]
-
-    def first_output(self, start: float, end: float) -> Update | None:
-        """The first message or thought of the agent, no replay, between two positions, both left out."""
-        found = first_after(self._output, start)
-        return found if found is not None and found.seq < end else None
-
-    def replay_after(self, seq: float) -> Replay | None:
-        """The first session/resume of it that was asked after that position."""
-        return first_after(self.replays, seq)
-
-    @cached_property
-    def _asks_for_history(self) -> list[Replay]:
-        return [replay for replay in self.replays if replay.asks_for_history]
-
-    def history_asked_after(self, seq: float) -> Replay | None:
-        """The first session/resume of it after that position that asks for the history."""
-        return first_after(self._asks_for_history, seq)
-
-    def work_before(self, seq: float) -> Work | None:
-        """The last work that began before that position."""
-        return before(self.works, seq)
-
-    @cached_property
-    def command_lists(self) -> list[Update]:
-        """Its available_commands_update updates."""
-        return [update for update in self.updates if update.kind == "available_commands_update"]
 
 
 @dataclass(eq=False)
@@ -278,6 +170,36 @@ class Session:
         at = bisect_left(self._latest_worked_off, seq)
         found = self.submissions[at] if at < len(self.submissions) else None
         return found if found is not None and found.seq < seq else None
+
+    @cached_property
+    def first_background(self) -> float:
+        """Where a background list that is not empty was first told; infinity where none was."""
+        told = (state.seq for view in self.views for state in view.states if state.background)
+        return min(told, default=float("inf"))
+
+    @cached_property
+    def first_unasked_work(self) -> float:
+        """Where work that no prompt began first did; infinity where none did."""
+        unasked = (
+            work.seq
+            for view in self.views
+            for before, work in zip([None, *view.works], view.works, strict=False)
+            if not self.inserted_between(before.ended_at if before is not None else -1.0, work.ended_at)
+        )
+        return min(unasked, default=float("inf"))
+
+    @cached_property
+    def first_said(self) -> dict[tuple[str, str], Update]:
+        """(kind, live text) of a message -> the first update, on any connection, of the first that says it."""
+        messages = [message for view in self.views for message in view.messages.values() if message.live_text.strip()]
+        messages.sort(key=lambda message: -message.first.seq)
+        return {(message.kind, message.live_text.strip()): message.first for message in messages}
+
+    @cached_property
+    def first_run(self) -> dict[bytes, Update]:
+        """What a tool call does -> the first update, on any connection, of the first that does it."""
+        firsts = [call.first.update for view in self.views for call in view.tool_calls.values() if call.steps]
+        return {task_of(first): first for first in sorted(firsts, key=lambda first: -first.seq)}
 
     @cached_property
     def notices(self) -> list[Update]:

@@ -14,7 +14,8 @@ from conformance.conversation.span import Span
 from conformance.history import Event
 
 if TYPE_CHECKING:
-    from conformance.conversation.sessions import Session, View
+    from conformance.conversation.sessions import Session
+    from conformance.conversation.views import View
 
 
 @dataclass(eq=False)

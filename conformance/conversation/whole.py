@@ -10,10 +10,11 @@ from typing import Any, Final
 from conformance.conversation.calls import Permission, Terminal, ToolCall
 from conformance.conversation.connections import Connection
 from conformance.conversation.facts import Message, ModelRequest, Replay, Request, Work
-from conformance.conversation.sessions import Session, View
+from conformance.conversation.sessions import Session
 from conformance.conversation.span import position
 from conformance.conversation.submissions import Submission
 from conformance.conversation.traffic import pending_with
+from conformance.conversation.views import View
 from conformance.history import Event, History
 from conformance.wire import request_key
 

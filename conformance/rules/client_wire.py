@@ -7,6 +7,7 @@ from typing import Final
 
 from conformance.conversation import Connection, Request
 from conformance.conversation.shapes import Shape
+from conformance.conversation.traffic import MOST_ALIKE
 from conformance.protocol.methods import CLIENT_METHODS, PROTOCOL_METHODS, V1_METHODS, is_unstable
 from conformance.protocol.validation import Extensions
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
@@ -70,7 +71,7 @@ def _lines(connection: Connection) -> Iterator[Finding]:
 
 def _shapes(connection: Connection) -> Iterator[Finding]:
     own = [shape for shape in connection.client_shapes if not is_empty_prompt(shape)]
-    yield from wrong_shapes(own)
+    yield from wrong_shapes(own, connection.requests)
     both, rest = [], []
     for shape in own:
         fields = shape.extensions.unknown_fields
@@ -121,13 +122,14 @@ def _responses(connection: Connection) -> Iterator[Finding]:
                 (request.response, "is answered"),
                 (request.later_responses[0], "and answered again"),
             )
+    asked: dict[str, list[Request]] = {}
+    for request in connection.agent_requests:
+        asked.setdefault(str(request.id), []).append(request)
     for event in connection.client_strays if connection.initializes else ():
         identifier = event.message.get("id")
         if identifier is None and "error" in event.message:
             continue  # answers a line that could not be read
-        like = [
-            r for r in connection.agent_requests if r.seq < event.seq < r.answered_at and str(r.id) == str(identifier)
-        ]
+        like = [r for r in asked.get(str(identifier), [])[:MOST_ALIKE] if r.seq < event.seq < r.answered_at]
         yield violation(
             f"a response with the id {shown(identifier)}, and no request of the agent has that id",
             *[(r.event, f"the request {shown(r.id)} is pending") for r in like[:1]],
@@ -136,8 +138,10 @@ def _responses(connection: Connection) -> Iterator[Finding]:
 
 
 def _silences(connection: Connection) -> Iterator[Finding]:
+    strays = {str(event.message.get("id")): event.seq for event in connection.client_strays}  # the last with each id
     for request in connection.agent_requests:
-        if request.response is not None or request.method in FOR_THE_USER or not _may_be_answered(request):
+        is_answered = strays.get(str(request.id), -1) > request.seq  # under another id, or one of another type
+        if request.response is not None or is_answered or request.method in FOR_THE_USER or not _is_an_id(request.id):
             continue
         waited = connection.client_out_of_patience(request.event, answer_to=request)
         if waited is not None:
@@ -148,8 +152,6 @@ def _silences(connection: Connection) -> Iterator[Finding]:
             )
 
 
-def _may_be_answered(request: Request) -> bool:
-    """Whether a client could know by which id to answer, and did not answer under another one."""
-    strays = request.connection.client_strays
-    answered = any(e.seq > request.seq and str(e.message.get("id")) == str(request.id) for e in strays)
-    return isinstance(request.id, int | str) and not isinstance(request.id, bool) and not answered
+def _is_an_id(identifier: object) -> bool:
+    """Whether a client could know by which id to answer."""
+    return isinstance(identifier, int | str) and not isinstance(identifier, bool)

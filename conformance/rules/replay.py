@@ -190,7 +190,7 @@ def before_response(replay: Replay) -> Verdict:
     told = any(True for _ in replay.messages)
     if told:
         yield EXERCISED
-    late = retold(replay, after_response(replay)) if not _another_replays(replay) else []
+    late = retold(replay, after_response(replay)) if not replay.view.another_replays(replay) else []
     if late and (len(late) == 1 or not told):
         yield violation(
             "history was told after the response to session/resume",
@@ -230,7 +230,7 @@ def none_unless_asked(replay: Replay) -> Verdict:
     response, session = replay.request.response, replay.view.session
     if replay.cursor is not None or response is None or not replay.request.succeeded:
         return
-    if _another_replays(replay):
+    if replay.view.another_replays(replay):
         return  # what another resume is told at the same time
     if session.has_history_before(replay.seq):
         yield EXERCISED
@@ -245,12 +245,6 @@ def none_unless_asked(replay: Replay) -> Verdict:
         yield warning(
             "a plan was told at a resume that asked for no history", asked(replay), (plan.event, "is it of the past?")
         )
-
-
-def _another_replays(replay: Replay) -> bool:
-    """Whether another resume, which asked for history, was pending on the connection meanwhile."""
-    others = (other for other in replay.view.replays if other is not replay and other.cursor is not None)
-    return any(other.seq < replay.closes and replay.seq < other.closes for other in others)
 
 
 def _was_finished(replay: Replay, update: Update) -> bool:
@@ -286,7 +280,7 @@ def state_snapshot(replay: Replay) -> Verdict:
         )
         return
     late = retold(replay, (update for update in replay.updates if update.seq > states[-1].seq))
-    if late and not _another_replays(replay):
+    if late and not replay.view.another_replays(replay):
         yield violation(
             "the state_update came before the replay instead of after it",
             asked(replay),

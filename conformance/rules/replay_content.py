@@ -1,13 +1,14 @@
 """Replayed content: rebuilt from its beginning, once, each message under its own id (RFD 'Streaming user
 messages')."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from conformance.conversation import Message, Replay, Submission, Update, View, text_after
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 from conformance.rules.replay import asked, is_settled
+from conformance.wire import encode
 
 
 def rebuilding_chunk(replay: Replay, message: Message) -> tuple[Update | None, Update | None]:
@@ -238,15 +239,14 @@ def _is_part(text: str, prompt: Submission) -> bool:
     return prompt.text.startswith(text) or text in blocks
 
 
-def _texts(updates: list[Update]) -> list[tuple[str, Event]]:
+def _texts(updates: list[Update]) -> Iterator[tuple[str, Event]]:
     """The texts that the updates may each be meant as: every update by itself, and every run of chunks with what it
     goes on from."""
-    found: list[tuple[str, Event]] = []
     run = ""
     for update in updates:
         run = run + update.text if update.is_chunk else update.text
-        found += [(update.text, update.event), (run, update.event)]
-    return found
+        yield update.text, update.event
+        yield run, update.event
 
 
 NOTICE: Final = ("severity", "title", "description")
@@ -267,8 +267,9 @@ def notices_are_live_only(replay: Replay) -> Verdict:
     if not earlier or not replay.asks_for_history:
         return
     yield EXERCISED
+    first = {_said(notice): notice for notice in reversed(earlier)}
     for update in replay.updates:
-        live = next((u for u in earlier if update.kind == "notice" and _said(u) == _said(update)), None)
+        live = first.get(_said(update)) if update.kind == "notice" else None
         if live is None:
             continue
         proof = ((live.event, "a notice, live"), asked(replay), (update.event, "the same notice in the replay"))
@@ -279,14 +280,10 @@ def notices_are_live_only(replay: Replay) -> Verdict:
             yield warning("a notice came again within the replay: replayed, or caused anew?", *proof)
 
 
-def _said(notice: Update) -> tuple[object, ...]:
-    return tuple(notice.body.get(name) for name in NOTICE)
+def _said(notice: Update) -> bytes:
+    return encode([notice.body.get(name) for name in NOTICE])
 
 
-def _message_before(update: Update) -> tuple[str, str] | None:
-    """The message whose update came last before this one, within the same window or outside all."""
-    for earlier in reversed(update.view.updates_between(-1, update.seq)):
-        message = earlier.view.message_of(earlier)
-        if message is not None and earlier.replay is update.replay:
-            return message.kind, message.id
-    return None
+def _message_before(notice: Update) -> tuple[str, str] | None:
+    message = notice.view.messages_before_notices.get(notice)
+    return (message.kind, message.id) if message is not None else None

@@ -1,8 +1,19 @@
 """Replay reports; it runs nothing (RFD 'Do locally handled commands need persistent history?')."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from conformance.conversation import MESSAGE_KINDS, Permission, Replay, Submission, Update, Work, text_after
+from conformance.conversation import (
+    MESSAGE_KINDS,
+    Message,
+    Permission,
+    Replay,
+    Submission,
+    Update,
+    Work,
+    task_of,
+    text_after,
+)
 from conformance.history import Event
 from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
@@ -86,7 +97,7 @@ def _ran(replay: Replay, work: Work) -> Verdict:
     """What there is to say of work that began after the resume though no prompt was sent."""
     in_window = work.seq < replay.closes
     new = [u for u in work.updates if u.kind in OUTPUT and not _is_known(replay, u)]
-    again = next((part for update in new if (part := _said_before(replay, update)) is not None), None)
+    again = next((part for update in _firsts(new) if (part := _said_before(replay, update)) is not None), None)
     before = _last_told(replay, work)
     unasked = _works_by_itself(replay)
     proof: list[Part] = [asked(replay)]
@@ -130,26 +141,27 @@ def _is_known(replay: Replay, update: Update) -> bool:
 
 def _said_before(replay: Replay, update: Update) -> tuple[Part, Part] | None:
     """(the earlier output, this one) where new output is, under a new id, what the session's earlier work put out."""
-    message = update.view.message_of(update)
-    for view in replay.view.session.views:
+    message, session = update.view.message_of(update), replay.view.session
+    if message is not None:
+        earlier = session.first_said.get((message.kind, text_after(message.updates).strip()))
+        done = "said"
+    else:
+        earlier = session.first_run.get(task_of(update)) if update.body.get("title") is not None else None
+        done = "run"
+    if earlier is None or earlier.seq > replay.seq:
+        return None
+    return (earlier.event, f"{done} by earlier work"), (update.event, f"and {done} again under another id")
+
+
+def _firsts(updates: list[Update]) -> Iterator[Update]:
+    """The first update of each message, and those of tool calls."""
+    seen: set[Message] = set()
+    for update in updates:
+        message = update.view.message_of(update)
+        if message is None or message not in seen:
+            yield update
         if message is not None:
-            text = text_after(message.updates).strip()
-            for (kind, _), other in view.messages.items():
-                if kind == message.kind and other.first.seq < replay.seq and text and other.live_text.strip() == text:
-                    return (other.first.event, "said by earlier work"), (
-                        update.event,
-                        "and said again under another id",
-                    )
-        elif update.body.get("title") is not None:
-            for call in view.tool_calls.values():
-                first = call.first.update if call.steps else None
-                if first is not None and first.seq < replay.seq and _task(first) == _task(update):
-                    return (first.event, "run by earlier work"), (update.event, "and run again under another id")
-    return None
-
-
-def _task(update: Update) -> tuple[Any, ...]:
-    return tuple(update.body.get(name) for name in ("title", "kind", "rawInput"))
+            seen.add(message)
 
 
 def _last_told(replay: Replay, work: Work) -> Update | None:
@@ -171,14 +183,7 @@ def _works_by_itself(replay: Replay) -> bool:
     """Whether the agent has shown that it works unasked: work that no prompt began, or a background list that is
     not empty."""
     session = replay.view.session
-    for view in session.views:
-        if any(state.background for state in view.states if state.seq < replay.closes):
-            return True
-        for work in view.works:
-            start = work.previous.ended_at if work.previous is not None else -1.0
-            if work.seq < replay.seq and not session.inserted_between(start, work.ended_at):
-                return True
-    return False
+    return session.first_background < replay.closes or session.first_unasked_work < replay.seq
 
 
 def _asked_permission(replay: Replay) -> Verdict:

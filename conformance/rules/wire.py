@@ -6,12 +6,12 @@ These rules are about the agent's lines; `conformance.rules.client` asks the sam
 from collections.abc import Iterator
 from typing import Any, Final
 
-from conformance.conversation import Connection
+from conformance.conversation import Connection, Request
 from conformance.conversation.shapes import Shape
 from conformance.history import Event
 from conformance.protocol.methods import AGENT_METHODS, PROTOCOL_METHODS, UNSTABLE_METHODS, V1_METHODS
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
-from conformance.wire import Kind
+from conformance.wire import Kind, request_key
 
 Part = tuple[Event, str]
 
@@ -111,15 +111,19 @@ def undecodable_lines(events: list[Event]) -> Iterator[Finding]:
 def valid_shape(connection: Connection) -> Verdict:
     if connection.agent_notifications or any(request.response is not None for request in connection.requests):
         yield EXERCISED
-    yield from wrong_shapes(connection.agent_shapes)
+    yield from wrong_shapes(connection.agent_shapes, connection.agent_requests)
 
 
-def wrong_shapes(shapes: list[Shape]) -> Iterator[Finding]:
-    """One finding for each line of a wrong shape, places left out that a rule of their own is about."""
+def wrong_shapes(shapes: list[Shape], own: list[Request]) -> Iterator[Finding]:
+    """One finding for each line of a wrong shape, places left out that a rule of their own is about. `own` are the
+    requests of the same side, whose ids wire.request-ids judges."""
+    ids = {request_key(request.id) for request in own}
     for shape in shapes:
         owned = OWNED.get((shape.method, shape.part), ())
         if (shape.method, shape.part) == ("session/prompt", "result") and not isinstance(shape.value, dict):
             continue  # prompt.message-id-in-response
+        if shape.method == "$/cancel_request" and isinstance(shape.value, dict):
+            owned = ("requestId",) if request_key(shape.value.get("requestId")) in ids else ()
         problems = [p for p in shape.problems if not _is_owned(p.path, owned) and not _is_error_of_idle(shape, p.path)]
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""

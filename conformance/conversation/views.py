@@ -1,0 +1,160 @@
+"""What each connection sees of a session, in the order in which it was told. Nothing here judges."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from conformance.conversation.calls import Permission, Terminal, ToolCall
+from conformance.conversation.facts import (
+    MESSAGE_KINDS,
+    OUTPUT,
+    STANDARD_STATES,
+    Message,
+    Replay,
+    Request,
+    State,
+    Update,
+    Work,
+)
+from conformance.conversation.span import Span, after, before, between, first_after
+
+if TYPE_CHECKING:
+    from conformance.conversation.connections import Connection
+    from conformance.conversation.sessions import Session
+
+
+@dataclass(eq=False)
+class View:
+    """One session as one connection saw it."""
+
+    connection: Connection
+    session: Session
+    updates: list[Update] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    works: list[Work] = field(default_factory=list)
+    replays: list[Replay] = field(default_factory=list)
+    messages: dict[tuple[str, str], Message] = field(default_factory=dict)  # (kind, id)
+    tool_calls: dict[str, ToolCall] = field(default_factory=dict)
+    terminals: dict[str, Terminal] = field(default_factory=dict)
+    permissions: list[Permission] = field(default_factory=list)
+    created: Request | None = None  # the session/new that made it here
+    attached: Request | None = None  # the first session/resume of it here
+
+    @property
+    def id(self) -> str:
+        return self.session.id
+
+    def message_of(self, update: Update) -> Message | None:
+        kind = MESSAGE_KINDS.get(update.kind)
+        return self.messages.get((kind, update.message_id)) if kind and update.message_id is not None else None
+
+    def is_replayed(self, update: Update) -> bool:
+        """Whether a message update inside a resume window tells of the past: its message was known before the
+        window, here or on another connection, or no prompt that was pending meanwhile explains it. Outside windows
+        nothing is a replay."""
+        if update.replay is None:
+            return False
+        kind = MESSAGE_KINDS.get(update.kind)
+        if kind is None or update.message_id is None:
+            return False
+        window = update.replay
+        if self.session.known_since(kind, update.message_id) < window.seq:
+            return True
+        if kind == "user":
+            return not any(
+                s.message_id == update.message_id or (s.message_id is None and s.marks(update.text))
+                for s in window.pending
+                if s.seq < update.seq
+            )
+        return not window.was_busy and not any(s.answered_at < update.seq for s in window.pending)
+
+    def state_at(self, seq: float) -> str | None:
+        """The standard state that this connection had been told of at that position."""
+        for state in reversed(Span(self.states, 0, bisect_right(self.states, seq, key=lambda state: state.seq))):
+            if state.value in STANDARD_STATES:
+                return state.value
+        return "idle" if self.created is not None else None
+
+    def work_at(self, seq: float) -> Work | None:
+        """The foreground work that was open at that position."""
+        at = bisect_right(self.works, seq, key=lambda work: work.seq) - 1
+        return self.works[at] if at >= 0 and seq < self.works[at].ended_at else None
+
+    def updates_between(self, start: float, end: float) -> Sequence[Update]:
+        """Updates between two positions, both left out."""
+        return between(self.updates, start, end)
+
+    def last_update_before(self, seq: float) -> Update | None:
+        return before(self.updates, seq)
+
+    def works_after(self, seq: float) -> Sequence[Work]:
+        """Works that began after that position, in order."""
+        return after(self.works, seq)
+
+    def states_between(self, start: float, end: float) -> Sequence[State]:
+        """State updates between two positions, both left out."""
+        return between(self.states, start, end)
+
+    @cached_property
+    def _output(self) -> list[Update]:
+        return [update for update in self.updates if update.kind in OUTPUT and not self.is_replayed(update)]
+
+    def first_output(self, start: float, end: float) -> Update | None:
+        """The first message or thought of the agent, no replay, between two positions, both left out."""
+        found = first_after(self._output, start)
+        return found if found is not None and found.seq < end else None
+
+    def replay_after(self, seq: float) -> Replay | None:
+        """The first session/resume of it that was asked after that position."""
+        return first_after(self.replays, seq)
+
+    @cached_property
+    def _asks_for_history(self) -> list[Replay]:
+        return [replay for replay in self.replays if replay.asks_for_history]
+
+    def history_asked_after(self, seq: float) -> Replay | None:
+        """The first session/resume of it after that position that asks for the history."""
+        return first_after(self._asks_for_history, seq)
+
+    @cached_property
+    def _with_cursor(self) -> list[Replay]:
+        return [replay for replay in self.replays if replay.cursor is not None]
+
+    @cached_property
+    def _last_closed(self) -> list[float]:
+        """For each of those, where it and all before it had been answered."""
+        return list(accumulate((replay.closes for replay in self._with_cursor), max))
+
+    def another_replays(self, replay: Replay) -> bool:
+        """Whether another resume, which asked for history, was pending here meanwhile."""
+        at = bisect_left(self._with_cursor, replay.seq, key=lambda other: other.seq)
+        following = first_after(self._with_cursor, replay.seq)
+        is_before = at > 0 and self._last_closed[at - 1] > replay.seq
+        return is_before or (following is not None and following.seq < replay.closes)
+
+    @cached_property
+    def messages_before_notices(self) -> dict[Update, Message]:
+        """Notice -> the message whose update came last before it, within the same window or outside all."""
+        latest: dict[Replay | None, Message] = {}
+        found: dict[Update, Message] = {}
+        for update in self.updates:
+            message = self.message_of(update)
+            if message is not None:
+                latest[update.replay] = message
+            elif update.kind == "notice" and update.replay in latest:
+                found[update] = latest[update.replay]
+        return found
+
+    def work_before(self, seq: float) -> Work | None:
+        """The last work that began before that position."""
+        return before(self.works, seq)
+
+    @cached_property
+    def command_lists(self) -> list[Update]:
+        """Its available_commands_update updates."""
+        return [update for update in self.updates if update.kind == "available_commands_update"]
