@@ -49,6 +49,15 @@ class TestWire:
         assert recording().begin().client({"jsonrpc": "2.0", "id": None, "result": {}}).fails(WIRE)
         assert recording().begin().client({"jsonrpc": "2.0", "id": 7, "error": error}).fails(WIRE)
 
+    @pytest.mark.parametrize("array", [True, False])
+    def test_an_error_for_what_is_no_request(self, array: bool) -> None:
+        line = {"jsonrpc": "2.0", "id": 55, "method": 7}
+        for id, fails in ((55, 0), (56, 1)):
+            story = recording().begin().agent([line] if array else line)
+            story.client({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": "invalid"}})
+            assert len(story.fails(WIRE)) == fails
+        assert recording().begin().agent(line).answer(55).fails(WIRE)
+
     def test_answers_to_what_was_asked_before_the_recording(self) -> None:
         assert recording().answer(7).passes(WIRE)
 
@@ -155,6 +164,14 @@ class TestCapabilities:
             assert len(story.fails(CAPABILITIES)) == fails
             story.request(f"{kind}/cancel", {"sessionId": "s", key: "other"})
             assert len(story.fails(CAPABILITIES)) == fails + 1
+
+    def test_offered_before_the_client_came_back(self) -> None:
+        for capabilities, fails in (({"cancel": {}}, 0), ({}, 1)):
+            story = recording().begin().update("tool_call_update", toolCallId="x", capabilities=capabilities)
+            story.control("cut").initialize(at="ada#2")
+            story.reply(story.resume(at="ada#2"), at="ada#2")
+            story.request("tool_call/cancel", {"sessionId": "s", "toolCallId": "x"}, at="ada#2")
+            assert len(story.fails(CAPABILITIES)) == fails
 
     def test_offered_only_afterwards(self) -> None:
         story = recording().begin().update("tool_call_update", toolCallId="x")

@@ -93,6 +93,14 @@ class TestResponseToSubmitter:
     def test_a_stray_response_that_nobody_waits_for_is_judged_elsewhere(self) -> None:
         assert two().reply("nobody", at="bob", sessions=[]).fails(SUBMITTER) == []
 
+    @pytest.mark.parametrize(("malformed", "fails"), [(True, 0), (False, 1)])
+    def test_an_answer_to_a_line_that_is_no_request(self, malformed: bool, fails: int) -> None:
+        story = two()
+        prompt = story.prompt("Hi")
+        if malformed:
+            story.client({"jsonrpc": "2.0", "id": prompt, "method": 7}, at="bob")
+        assert len(story.refuse(prompt, -32600, at="bob").fails(SUBMITTER)) == fails
+
     def test_one_connection_exercises_nothing(self) -> None:
         assert Story().begin().reply(99).silent(SUBMITTER)
 

@@ -28,6 +28,10 @@ class TestVersion:
     def test_a_version_not_above_the_requested_one_is_right(self, asked: int, given: int) -> None:
         assert answered(asked, given).passes(self.rule)
 
+    def test_a_whole_number_is_an_integer(self) -> None:
+        assert answered(2, 2.0).passes(self.rule)
+        assert answered(2, 2.5).fails(self.rule)
+
     @pytest.mark.parametrize("asked", [0, 1])
     def test_version_2_for_an_older_request_is_the_august_text(self, asked: int) -> None:
         story = answered(asked, 2)

@@ -159,6 +159,11 @@ def test_which_capability_a_block_needs(kind: str, capability: str) -> None:
         ("/w/a", "/w/b", False),
         ("C:\\w\\a", "c:/w/a", True),
         ("C:/w", "D:/w", False),
+        ("\\\\?\\C:\\w", "C:\\w", True),
+        ("\\\\?\\UNC\\server\\share", "\\\\server\\share", True),
+        ("\\\\?\\C:\\w", "D:\\w", False),
+        ("/w/\u00e9", "/w/e\u0301", True),
+        ("/w/\u00e9", "/w/e", False),
     ],
 )
 def test_paths_that_are_the_same(one: str, other: str, same: bool) -> None:

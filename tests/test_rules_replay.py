@@ -235,6 +235,12 @@ class TestDoubledContent:
         resumed = story.resume(replay=True)
         assert story.user("u1", "Ping? acp-1 Ping? acp-1").idle().reply(resumed).passes(DOUBLED)
 
+    @pytest.mark.parametrize(("text", "fails"), [("Do acp-1. Then: acp-1", 0), ("Ping? acp-1\nPing? acp-1", 1)])
+    def test_a_full_content_that_says_it_in_other_words(self, text: str, fails: int) -> None:
+        story = lived(driven=True)
+        resumed = story.resume(replay=True)
+        assert len(story.user("u1", text).idle().reply(resumed).fails(DOUBLED)) == fails
+
     def test_nothing_replayed_exercises_nothing(self) -> None:
         story = lived()
         assert story.reply(story.resume(replay=True)).silent(DOUBLED)
@@ -405,6 +411,12 @@ class TestBadCursor:
     def test_rejected(self) -> None:
         story = lived()
         assert story.refuse(story.resume(replay={"type": "offset"}), -32602).passes(CURSOR)
+
+    @pytest.mark.parametrize(("code", "right"), [(-32602.0, True), (-32602.5, False)])
+    def test_rejected_with_a_whole_number(self, code: Any, right: bool) -> None:
+        story = lived()
+        story.refuse(story.resume(replay={"type": "offset"}), code)
+        assert (story.fails(CURSOR) == []) is right
 
     @pytest.mark.parametrize("code", [-32002, -32000, -32601])
     def test_an_error_about_something_else(self, code: int) -> None:

@@ -28,6 +28,12 @@ class TestBaselineMethods:
         story.refuse(story.resume(), -32002)
         assert story.passes(self.rule)
 
+    @pytest.mark.parametrize(("first", "fails"), [({"session": {}}, 1), ({}, 0)])
+    def test_by_the_initialize_before_it(self, first: Any, fails: int) -> None:
+        story = Story().initialize(capabilities=first)
+        story.refuse(story.request("session/list"), -32601).initialize()
+        assert len(story.fails(self.rule)) == fails
+
     def test_not_applicable_without_the_capability(self) -> None:
         story = Story().initialize(capabilities={})
         story.refuse(story.request("session/new", {"cwd": "/w"}), -32601)

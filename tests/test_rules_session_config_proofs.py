@@ -106,6 +106,15 @@ def test_by_the_list_that_the_client_had() -> None:
     assert story.refuse(set_(story, "mode", "plan"), -32603).fails(RULE) == []
 
 
+def test_an_option_that_another_client_took_away() -> None:
+    for taken in (True, False):
+        story = having(MODE, MODEL)
+        id = set_(story, "mode", "ask")
+        if taken:
+            story.update("config_option_update", configOptions=[MODE])
+        assert len(story.reply(id, configOptions=[MODE]).fails(RULE)) == (not taken)
+
+
 def test_each_session_has_its_own() -> None:
     story = having(MODE)
     story.reply(story.request("session/new", {"cwd": "/w"}), sessionId="t", configOptions=[MODEL])

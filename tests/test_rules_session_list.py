@@ -81,6 +81,32 @@ class TestList:
         assert Story().begin().silent(self.rule)
 
 
+class TestOnePlaceOfTwoNames:
+    """A directory may be listed under what a link leads to."""
+
+    rule = "session.list"
+
+    def listed(self, *sessions: tuple[str, str, str]) -> Story:
+        """Sessions (id, cwd at its making, cwd in the list), in the list for /home/u/p."""
+        story = Story(driven=False).initialize()
+        for id, made, _ in sessions:
+            if made:
+                story.reply(story.request("session/new", {"cwd": made}), sessionId=id)
+        asked = story.request("session/list", {"cwd": "/home/u/p"})
+        return story.reply(asked, sessions=[{"sessionId": id, "cwd": cwd} for id, _, cwd in sessions])
+
+    def test_what_was_made_there(self) -> None:
+        assert self.listed(("s", "/home/u/p", "/var/home/u/p")).passes(self.rule)
+        assert self.listed(("s", "/home/u/p", "/var/home/u/p"), ("old", "", "/var/home/u/p")).passes(self.rule)
+
+    def test_what_was_made_elsewhere(self) -> None:
+        assert self.listed(("s", "/home/u/q", "/home/u/q")).fails(self.rule)
+        assert self.listed(("old", "", "/var/home/u/p")).fails(self.rule)
+
+    def test_all_under_one_name(self) -> None:
+        assert self.listed(("s", "/home/u/p", "/w"), ("t", "/home/u/q", "/w")).fails(self.rule)
+
+
 class TestDelete:
     rule = "session.delete"
 

@@ -151,6 +151,36 @@ class TestPrompts:
         story.prompt("Hi")
         assert story.after(31).barrier().fails(ONE)
 
+    @pytest.mark.parametrize(("open_", "owed"), [(True, False), (False, True)])
+    def test_work_of_another_session(self, open_: bool, owed: bool) -> None:
+        story = Story().begin()
+        story.reply(story.request("session/new", {"cwd": "/w"}), sessionId="other").running(session="other")
+        if not open_:
+            story.idle("end_turn", session="other")
+        assert bool(self.waited(story, story.prompt("Hi"))) is owed
+
+    @pytest.mark.parametrize(("answered", "owed"), [(False, False), (True, True)])
+    def test_work_that_asks_another_client(self, answered: bool, owed: bool) -> None:
+        story = Story().begin().initialize(at="bob")
+        story.idle(at="bob").reply(story.resume(at="bob"), at="bob")
+        id = story.prompt("Hi")
+        options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
+        story.running().asks(
+            "session/request_permission", {"sessionId": "s", "title": "?", "options": options}, at="bob"
+        )
+        if answered:
+            story.answer(900, at="bob", outcome={"outcome": "selected", "optionId": "y"})
+        assert bool(self.waited(story, id)) is owed
+
+
+class TestArrays:
+    items = [{"jsonrpc": "2.0", "id": 77, "method": "session/list", "params": {}}]  # noqa: RUF012
+
+    @pytest.mark.parametrize(("id", "fails"), [(77, 0), (78, 1)])
+    def test_an_item_is_answered(self, id: int, fails: int) -> None:
+        assert len(foreign().client(self.items).reply(id, sessions=[]).fails("wire.response-id")) == fails
+        assert len(foreign().client(self.items).refuse(id, -32600).fails("wire.response-id")) == fails
+
 
 class TestOthers:
     @pytest.mark.parametrize("message", [{}, {"error": "no"}, {"result": 1, "error": {"code": 1, "message": "x"}}])
@@ -163,6 +193,16 @@ class TestOthers:
         story = foreign().running().agent({"jsonrpc": "2.0", "id": 9, "method": 5}).asks("_x", {})
         assert story.passes(OUTCOME)
         assert story.agent({"jsonrpc": "2.0", "id": story.request("session/list")}).proof(OUTCOME) == [8]
+
+    @pytest.mark.parametrize("pending", [True, False])
+    def test_an_answer_that_may_be_a_requests(self, pending: bool) -> None:
+        story = foreign()
+        id = story.prompt("Hi")
+        if not pending:
+            story.reply(id, messageId="u1")
+        story.cancel().refuse(None, -32800)
+        assert bool(story.fails(NOTIFICATIONS)) is not pending
+        assert bool(story.fails("wire.response-id")) is pending
 
     def test_a_notification_is_answered(self) -> None:
         story = foreign().notify("_x", {}).cancel().refuse(None, -32601)

@@ -18,6 +18,7 @@ from conformance.conversation.facts import (
     Work,
     text_after,
     text_of_blocks,
+    whole_number,
 )
 from conformance.conversation.reader import read
 from conformance.conversation.sessions import Session
@@ -52,4 +53,5 @@ __all__ = [
     "task_of",
     "text_after",
     "text_of_blocks",
+    "whole_number",
 ]

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from conformance.conversation.facts import Request
+from conformance.conversation.facts import Request, whole_number
 from conformance.conversation.shapes import Shape, shapes
 from conformance.conversation.span import after, first_after
 from conformance.conversation.traffic import Traffic
@@ -47,8 +47,7 @@ class Connection(Traffic):
     def version(self) -> int | None:
         """The protocol version that was agreed on; None where that is not known. Another than 2 has other rules."""
         result = self.initialized.result if self.initialized is not None else None
-        version = result.get("protocolVersion") if isinstance(result, dict) else None
-        return version if isinstance(version, int) and not isinstance(version, bool) else None
+        return whole_number(result.get("protocolVersion")) if isinstance(result, dict) else None
 
     @property
     def is_other_version(self) -> bool:

@@ -83,8 +83,7 @@ class Request:
     @property
     def error_code(self) -> int | None:
         error = self.error
-        code = error.get("code") if isinstance(error, dict) else None
-        return code if isinstance(code, int) and not isinstance(code, bool) else None
+        return whole_number(error.get("code")) if isinstance(error, dict) else None
 
     @property
     def session_id(self) -> str | None:
@@ -95,6 +94,13 @@ class Request:
     def answered_at(self) -> float:
         """The position of the response; infinity where there is none."""
         return self.response.seq if self.response is not None else float("inf")
+
+
+def whole_number(value: Any) -> int | None:
+    """The integer that a JSON value is, 2.0 included (JSON Schema says so); None where it is none."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 @dataclass(slots=True, eq=False)

@@ -94,6 +94,16 @@ class Traffic:
         return found
 
     @cached_property
+    def array_ids(self) -> dict[tuple[str, Any], int]:
+        """Key of an id that an item of an array of the client has -> where it first did: an agent may answer each."""
+        found: dict[tuple[str, Any], int] = {}
+        for event in self.malformed_lines:
+            for item in event.message if isinstance(event.message, list) else ():
+                if isinstance(item, dict) and "id" in item:
+                    found.setdefault(request_key(item["id"]), event.seq)
+        return found
+
+    @cached_property
     def lenient_ids(self) -> dict[tuple[str, Any], int]:
         """Key of an id that a line of the client which is no UTF-8 has for a decoder that puts replacement characters
         in -> where it first did."""
@@ -109,6 +119,17 @@ class Traffic:
     @cached_property
     def _agent_malformed_lines(self) -> list[Event]:
         return [e for e in self.agent_events if e.envelope is not None and e.envelope.kind in MALFORMED]
+
+    @cached_property
+    def agent_malformed_ids(self) -> dict[tuple[str, Any], int]:
+        """Key of an id that stands in a malformed line of the agent, or in an item of its array -> where it first
+        did."""
+        found: dict[tuple[str, Any], int] = {}
+        for event in self._agent_malformed_lines:
+            for item in event.message if isinstance(event.message, list) else [event.message]:
+                if isinstance(item, dict) and "id" in item:
+                    found.setdefault(request_key(item["id"]), event.seq)
+        return found
 
     def agent_malformed_between(self, start: float, end: float) -> Sequence[Event]:
         """Lines of the agent that are no message at all, between two positions, both left out."""
@@ -156,6 +177,15 @@ class Traffic:
         """Whether a request of the agent was unanswered at that position."""
         asked = bisect_left(self.agent_requests, seq, key=lambda request: request.seq)
         return asked > bisect_right(self._answers_of_client, seq)
+
+    @cached_property
+    def _answers_of_agent(self) -> list[float]:
+        return sorted(request.answered_at for request in self.requests)
+
+    def waits_for_agent_at(self, seq: float) -> bool:
+        """Whether a request of the client was unanswered at that position."""
+        asked = bisect_left(self.requests, seq, key=lambda request: request.seq)
+        return asked > bisect_right(self._answers_of_agent, seq)
 
     def pending_since(self, start: float, end: float) -> Request | None:
         """The first request sent after a position that was pending at another."""

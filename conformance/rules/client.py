@@ -4,7 +4,7 @@ takes back."""
 from collections.abc import Iterator
 from typing import Any, Final
 
-from conformance.conversation import Connection, Permission, Request
+from conformance.conversation import Connection, Permission, Request, Update
 from conformance.protocol.errors import ErrorCode
 from conformance.rules.init import auth_methods_of
 from conformance.rules.paths import is_absolute
@@ -135,15 +135,15 @@ def _unoffered_methods(request: Request, initialized: Request, params: dict[str,
 def _may_cancel(request: Request, params: dict[str, Any]) -> bool:
     """Whether the tool call or terminal ever advertised that it can be cancelled (that it no longer does may have
     crossed)."""
-    view = request.connection.views.get(request.session_id or "")
-    if view is None:
-        return False
-    if request.method == "tool_call/cancel":
-        call = view.tool_calls.get(str(params.get("toolCallId")))
-        updates = [step.update for step in call.steps] if call is not None else []
-    else:
-        terminal = view.terminals.get(str(params.get("terminalId")))
-        updates = terminal.updates if terminal is not None else []
+    session = request.connection.conversation.sessions.get(request.session_id or "")
+    updates: list[Update] = []
+    for view in session.views if session is not None else ():  # a client that comes back knows what it was told before
+        if request.method == "tool_call/cancel":
+            call = view.tool_calls.get(str(params.get("toolCallId")))
+            updates += [step.update for step in call.steps] if call is not None else []
+        else:
+            terminal = view.terminals.get(str(params.get("terminalId")))
+            updates += terminal.updates if terminal is not None else []
     offered = (u.body.get("capabilities") for u in updates if u.seq < request.seq)
     return any(isinstance(found, dict) and found.get("cancel") not in (None, False) for found in offered)
 

@@ -13,7 +13,7 @@ from conformance.protocol.validation import Extensions
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
 from conformance.rules.wire import broken_lines, custom_values, undecodable_lines, unknown_fields, wrong_shapes
 from conformance.rules.wire_responses import OUTCOME, flawed_outcome, ids_of, is_response
-from conformance.wire import Kind, shown
+from conformance.wire import Kind, request_key, shown
 
 FOR_THE_USER: Final = ("session/request_permission", "elicitation/create")
 """Requests of the agent that wait for a person, however long that takes."""
@@ -125,10 +125,13 @@ def _responses(connection: Connection) -> Iterator[Finding]:
     asked: dict[str, list[Request]] = {}
     for request in connection.agent_requests:
         asked.setdefault(str(request.id), []).append(request)
+    refused = connection.agent_malformed_ids
     for event in connection.client_strays if connection.initializes else ():
         identifier = event.message.get("id")
         if identifier is None and "error" in event.message:
             continue  # answers a line that could not be read
+        if "error" in event.message and refused.get(request_key(identifier), event.seq) < event.seq:
+            continue  # refuses a line of the agent that is no request
         like = [r for r in asked.get(str(identifier), [])[:MOST_ALIKE] if r.seq < event.seq < r.answered_at]
         yield violation(
             f"a response with the id {shown(identifier)}, and no request of the agent has that id",

@@ -5,6 +5,7 @@ from conformance.conversation import Conversation, Message, Request, Session, Su
 from conformance.history import Event
 from conformance.rules.insertion import unreported_at
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation
+from conformance.wire import request_key
 
 
 @rule(
@@ -62,6 +63,8 @@ def response_to_submitter_only(conversation: Conversation) -> Verdict:
             later for request in one.requests for later in request.later_responses if not _says_again(later, request)
         ]
         for response, is_stray in [*((e, True) for e in one.strays), *((e, False) for e in twice)]:
+            if one.malformed_ids.get(request_key(response.message.get("id")), response.seq) < response.seq:
+                continue  # it answers a line of its own client that is no request
             request = next(conversation.pending_elsewhere(one, response), None)
             if request is not None and (is_stray or request.response is None):
                 yield violation(

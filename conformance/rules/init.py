@@ -4,7 +4,7 @@ InitializeResponse)."""
 from collections import Counter
 from typing import Any, Final
 
-from conformance.conversation import Connection, Request
+from conformance.conversation import Connection, Request, whole_number
 from conformance.protocol.errors import ErrorCode, error_name
 from conformance.protocol.validation import params_problems, result_problems
 from conformance.rules.registry import EXERCISED, MUST, Verdict, not_applicable, rule, violation, warning
@@ -55,8 +55,7 @@ def version(connection: Connection) -> Verdict:
 
 def version_in(value: Any) -> int | None:
     """The protocolVersion of initialize params or of their result; None where it is no integer."""
-    found = value.get("protocolVersion") if isinstance(value, dict) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    return whole_number(value.get("protocolVersion")) if isinstance(value, dict) else None
 
 
 def _answered_version(request: Request, asked: int) -> Verdict:

@@ -2,9 +2,12 @@
 AbsolutePath)."""
 
 import re
+import unicodedata
 from typing import Final
 
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
+_VERBATIM: Final = re.compile(r"^[\\/]{2}\?[\\/](UNC[\\/])?", re.IGNORECASE)
+"""What Windows puts before a path that it has resolved."""
 _ALIASES: Final = ("/private/", "/System/Volumes/Data/")
 """Prefixes under which macOS shows the same file again: resolving /tmp gives /private/tmp."""
 
@@ -21,8 +24,9 @@ def is_same(one: str, other: str) -> bool:
 
 
 def normal(path: str) -> str:
-    """A path without what normalising takes away: doubled, trailing and backward slashes, dots, macOS prefixes, upper
-    case."""
+    """A path without what normalising takes away: doubled, trailing and backward slashes, dots, macOS prefixes, the
+    verbatim prefix of Windows, how letters with accents are put together, upper case."""
+    path = _VERBATIM.sub(lambda prefix: "//" if prefix[1] else "", unicodedata.normalize("NFC", path))
     parts: list[str] = []
     for part in path.replace("\\", "/").split("/"):
         if part == ".." and parts:

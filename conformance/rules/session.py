@@ -31,15 +31,17 @@ NAMES_NO_OWN: Final = ("session/close", "session/delete")
     never="a request that was sent before initialize was answered",
 )
 def baseline_methods(connection: Connection) -> Verdict:
-    initialized = connection.initialized
-    if initialized is None or initialized.response is None or connection.is_other_version:
+    if connection.initialized is None or connection.is_other_version:
         return
     if not connection.advertises("session"):
         yield not_applicable("the agent does not advertise capabilities.session")
         return
     told: set[str] = set()
     for request in connection.requests:
-        if request.method not in BASELINE or request.response is None or request.seq < initialized.answered_at:
+        if request.method not in BASELINE or request.response is None:
+            continue
+        initialized = connection.initialized_before(request.seq)
+        if initialized is None or initialized.response is None or not _has_sessions(initialized):
             continue
         if request.error_code != ErrorCode.METHOD_NOT_FOUND:
             yield EXERCISED
@@ -51,6 +53,11 @@ def baseline_methods(connection: Connection) -> Verdict:
                 (request.event, f"the client calls {request.method}"),
                 (request.response, "the agent does not know it"),
             )
+
+
+def _has_sessions(initialized: Request) -> bool:
+    capabilities = initialized.result.get("capabilities") if isinstance(initialized.result, dict) else None
+    return isinstance(capabilities, dict) and isinstance(capabilities.get("session"), dict)
 
 
 @rule(
@@ -127,10 +134,15 @@ def session_in(result: Any) -> str | None:
     return identifier if isinstance(identifier, str) else None
 
 
+def entries_in(request: Request) -> list[dict[str, Any]]:
+    """The entries in the answer to a session/list."""
+    entries = request.result.get("sessions") if isinstance(request.result, dict) else None
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
 def listed_ids(request: Request) -> Iterator[str]:
     """The ids in the answer to a session/list."""
-    entries = request.result.get("sessions") if isinstance(request.result, dict) else None
-    for entry in entries if isinstance(entries, list) else ():
+    for entry in entries_in(request):
         if (identifier := session_in(entry)) is not None:
             yield identifier
 

@@ -62,7 +62,7 @@ def config_options(connection: Connection) -> Verdict:
         if request is not None:
             known = lists[: bisect_left(lists, request.seq, key=lambda earlier: earlier.event.seq)][-1:]
             if known and known[0].options:
-                yield from _judge_setting(request, known[0], listing)
+                yield from _judge_setting(request, known[0], lists[-1], listing)
         if listing is None:
             continue
         for name in _names(listing):
@@ -145,7 +145,8 @@ def _faults(options: list[dict[str, Any]]) -> Iterator[str]:
             yield f"the value {shown(twice)} stands twice among the options of {name}"
 
 
-def _judge_setting(request: Request, before: _Listing, after: _Listing | None) -> Verdict:
+def _judge_setting(request: Request, before: _Listing, latest: _Listing, after: _Listing | None) -> Verdict:
+    """`before` is the last list before the request, `latest` the last before its answer."""
     assert request.response is not None
     params = request.params if isinstance(request.params, dict) else {}
     identifier = params.get("configId")
@@ -164,7 +165,7 @@ def _judge_setting(request: Request, before: _Listing, after: _Listing | None) -
                 "an option or value that is not offered was accepted", offered, asked, (request.response, "accepted")
             )
             return
-        yield from _judge_completeness(request, before, after)
+        yield from _judge_completeness(request, before, latest, after)
     elif is_offered is False and request.error_code == ErrorCode.INVALID_PARAMS:
         yield EXERCISED
     elif request.error_code == ErrorCode.METHOD_NOT_FOUND:
@@ -194,9 +195,9 @@ def _is_offered(listing: _Listing, params: dict[str, Any]) -> bool | None:
     return None
 
 
-def _judge_completeness(request: Request, before: _Listing, after: _Listing) -> Verdict:
+def _judge_completeness(request: Request, before: _Listing, latest: _Listing, after: _Listing) -> Verdict:
     known, told = _names(before), _names(after)
-    missing = sorted(known - told)
+    missing = sorted(known & _names(latest) - told)  # another client may have set what takes one away
     if not missing or request.response is None:
         return
     set_alone = list(told) == [request.params.get("configId")] and len(known) > 2

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.conversation import Connection, Request
+from conformance.conversation import Connection, Conversation, Request
 from conformance.history import Event
 from conformance.protocol.errors import ErrorCode, error_name
-from conformance.rules.paths import is_absolute, is_same
+from conformance.rules.paths import is_absolute, is_same, normal
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, not_applicable, rule, violation, warning
-from conformance.rules.session import listed_ids
+from conformance.rules.session import entries_in, listed_ids, session_in
 from conformance.wire import shown
 
 ROUNDS = 3  # pages in a row that hold nothing new: the list goes round
@@ -24,7 +24,8 @@ ROUNDS = 3  # pages in a row that hold nothing new: the list goes round
     exercised="a successful session/list",
     proof="no array; an entry of another cwd; a relative path; a cursor that stood before in the same list; page "
     "after page with nothing new",
-    never="an empty string as a cursor; a cwd that normalising makes equal; the same page asked for again by the "
+    never="an empty string as a cursor; a cwd that normalising makes equal, or under which the agent lists what "
+    "was made with the one that was asked for; the same page asked for again by the "
     "client",
 )
 def session_list(connection: Connection) -> Verdict:
@@ -66,20 +67,34 @@ def _filtered(request: Request, entries: list[dict[str, Any]]) -> Iterator[Findi
     wanted = request.params.get("cwd") if isinstance(request.params, dict) else None
     if not isinstance(wanted, str) or not is_absolute(wanted) or request.response is None:
         return
-    other = next(
-        (
-            e["cwd"]
-            for e in entries
-            if isinstance(e.get("cwd"), str) and is_absolute(e["cwd"]) and not is_same(e["cwd"], wanted)
-        ),
-        None,
-    )
+    listed = (e["cwd"] for e in entries if isinstance(e.get("cwd"), str) and is_absolute(e["cwd"]))
+    others = [cwd for cwd in listed if not is_same(cwd, wanted)]
+    names = _names_of_places(request.connection.conversation) if others else {}
+    other = next((cwd for cwd in others if names.get(normal(cwd)) != normal(wanted)), None)
     if other is not None:
         yield violation(
             f"sessions of {shown(wanted)} were asked for, and one of {shown(other)} is listed",
             (request.event, f"the client asks for sessions of {shown(wanted)} only"),
             (request.response, f"a session of {shown(other)} stands in the answer"),
         )
+
+
+def _names_of_places(conversation: Conversation) -> dict[str, str]:
+    """Path under which sessions are listed -> the one with which all of those were made that this history made: a link
+    and what it leads to, a short name of Windows and the long one."""
+    requests = [request for c in conversation.connections.values() for request in c.requests if request.succeeded]
+    made = {
+        session_in(r.result): r.params["cwd"]
+        for r in requests
+        if r.method == "session/new" and isinstance(r.params, dict) and isinstance(r.params.get("cwd"), str)
+    }
+    found: dict[str, set[str]] = {}
+    for request in requests:
+        for entry in entries_in(request) if request.method == "session/list" else ():
+            cwd, identifier = entry.get("cwd"), session_in(entry)
+            if isinstance(cwd, str) and identifier in made:
+                found.setdefault(normal(cwd), set()).add(normal(made[identifier]))
+    return {listed: next(iter(names)) for listed, names in found.items() if len(names) == 1}
 
 
 @dataclass(slots=True)

@@ -29,11 +29,11 @@ def is_pending_elsewhere(connection: Connection, event: Event) -> bool:
 
 def answered_notification(connection: Connection, event: Event) -> Event | None:
     """The notification that a response with id null can only belong to: what the client had sent last, no line that
-    could not be read before it and no request since."""
+    could not be read before it and no request pending."""
     notification = connection.notification_before(event.seq)
     if identifier_of(event) is not None or notification is None or not connection.initializes:
         return None
-    if connection.malformed_between(-1, event.seq) or connection.pending_since(notification.seq, event.seq) is not None:
+    if connection.malformed_between(-1, event.seq) or connection.waits_for_agent_at(event.seq):
         return None
     return notification
 
@@ -54,8 +54,9 @@ def _refuses_a_malformed_line(connection: Connection, event: Event) -> bool:
     exercised="a response",
     proof="an id that matches no request pending on that connection (1 is not '1')",
     never="an error with id null that answers a line which could not be read, or with the id that stands in a line "
-    "which is no request; an answer to a line that is no UTF-8 and was read all the same; a response to what was asked "
-    "before the recording began; digits beyond 2^53, which readers that keep numbers as doubles lose: a warning",
+    "which is no request; a response to an item of an array; an answer to a line that is no UTF-8 and was read all the "
+    "same; a response to what was asked before the recording began; digits beyond 2^53, which readers that keep "
+    "numbers as doubles lose: a warning",
 )
 def response_id(connection: Connection) -> Verdict:
     if any(request.response is not None for request in connection.requests):
@@ -66,6 +67,8 @@ def response_id(connection: Connection) -> Verdict:
             continue
         if connection.cancelled_ids.get(request_key(identifier), event.seq) < event.seq:
             continue  # cancel.unknown-request-ignored
+        if connection.array_ids.get(request_key(identifier), event.seq) < event.seq:
+            continue
         if connection.lenient_ids.get(request_key(identifier), event.seq) < event.seq:
             continue
         if answered_notification(connection, event) is not None or is_pending_elsewhere(connection, event):
@@ -91,8 +94,8 @@ def response_id(connection: Connection) -> Verdict:
     source="JSON-RPC 2.0; schema RequestId",
     exercised="a request",
     proof="a second response; or none within the patience while the process lives",
-    never="a prompt held while earlier work is open; a login; a request whose response came under a wrong id; a "
-    "connection that ended",
+    never="a prompt held while earlier work is open, also of another session, or while a client is asked; a login; a "
+    "request whose response came under a wrong id; a connection that ended",
 )
 def one_response(connection: Connection) -> Verdict:
     for request in connection.requests:
@@ -160,6 +163,11 @@ def _is_free(request: Request, view: View, waited: Event) -> bool:
     """Whether the agent under test was free to answer: no work is open, and none was just now; or its own work has all
     that it needs of the model."""
     conversation, work = view.session.conversation, view.work_at(waited.seq)
+    others = (v for session in conversation.sessions.values() if session is not view.session for v in session.views)
+    if any(v.work_at(waited.seq) is not None and v.connection.ended_at > waited.seq for v in others):
+        return False  # it may do one thing at a time
+    if any(v.connection.waits_for_client_at(waited.seq) for v in view.session.views):
+        return False  # another client is asked, and the work waits for that
     if work is not None:
         later = (r for r in conversation.model_requests if r.seq > work.seq)
         held = any(r.answered is None or r.answered.seq > waited.seq for r in later)
@@ -215,7 +223,7 @@ def flawed_outcome(event: Event, *about: str) -> Iterator[Finding]:
     source="docs 'Transports'",
     exercised="a notification (session/cancel, $/cancel_request, an unknown one)",
     proof="a response that can only belong to it (id null)",
-    never="an error with id null that answers a malformed line",
+    never="an error with id null that answers a malformed line, or may answer a request that is pending",
 )
 def no_reply_to_notifications(connection: Connection) -> Verdict:
     if connection.notifications:
