@@ -148,6 +148,19 @@ class TestAfterTheResponse:
     def test_words_of_work_that_come_again(self) -> None:
         assert failed(self.resumed(lived()).says("a1", "Pong.")) == {UNASKED}
 
+    @pytest.mark.parametrize(("died", "again", "fails"), [(True, False, 1), (False, False, 0), (True, True, 0)])
+    def test_after_the_process_died_at_work(self, died: bool, again: bool, fails: int) -> None:
+        """`again`: the work goes on, and what it said is of it."""
+        story = Story().control("started", transport="stdio").begin()
+        story.reply(story.prompt("Ping?", nonce="acp-1"), messageId="u1").user("u1", "Ping? acp-1").running()
+        story.says("a1", "Half").control("exited" if died else "cut").after(2)
+        story.control("started", at="ada#2", transport="stdio", restart_of="ada").initialize(at="ada#2")
+        resumed = story.resume(at="ada#2")
+        if again:
+            story.running(at="ada#2")
+        agent(story, "a1", "Half", at="ada#2").idle(at="ada#2").reply(resumed, at="ada#2")
+        assert len(story.fails(UNASKED)) == fails
+
     @pytest.mark.parametrize(("is_empty", "fails"), [(True, 0), (False, 1)])
     def test_a_greeting(self, is_empty: bool, fails: int) -> None:
         story = self.resumed(Story(driven=False).begin() if is_empty else lived())

@@ -158,11 +158,7 @@ class Submission:
     @property
     def ceased_at(self) -> float:
         """Where it was refused or the process that had it was gone; infinity where neither is told."""
-        connection = self.request.connection
-        started = connection.started.control if connection.started is not None else None
-        is_process = started is not None and started.get("transport") == "stdio"
-        gone = connection.exited.seq if connection.exited is not None and is_process else float("inf")
-        return min(gone, float("inf") if self.request.succeeded else self.answered_at)
+        return min(self.request.connection.died_at, float("inf") if self.request.succeeded else self.answered_at)
 
     @property
     def work(self) -> Work | None:

@@ -45,6 +45,14 @@ class Traffic:
     def ended_at(self) -> float:
         return self.ended.seq if self.ended is not None else float("inf")
 
+    @property
+    def died_at(self) -> float:
+        """Where its own process was gone, with all that it did; infinity where that is not told, and for a client of a
+        server."""
+        started = self.started.control if self.started is not None else None
+        is_process = started is not None and started.get("transport") == "stdio"
+        return self.exited.seq if self.exited is not None and is_process else float("inf")
+
     # -- lines
 
     def last_sign_after(self, seq: float) -> Event | None:

@@ -83,7 +83,7 @@ def _may_have_past(replay: Replay) -> bool:
 def _may_go_on(replay: Replay, kind: str, identifier: str, update: Update) -> bool:
     """Whether a known message may still be written: by work that is open, or outside of all work, as it was before."""
     session = replay.view.session
-    if replay.was_busy:
+    if replay.was_busy and (update.work is not None or _is_at_work(replay)):
         first = session.first_update_of(kind, identifier)
         age = replay.request.event.t - first.event.t if first is not None else 0.0
         if kind != "user" or update.is_chunk or age < SETTLED:
@@ -91,6 +91,12 @@ def _may_go_on(replay: Replay, kind: str, identifier: str, update: Update) -> bo
     told = (reversed(copy.before(replay.seq)) for copy in session.copies_of(kind, identifier))
     latest = [last for each in told if (last := next(filter(has_content, each), None)) is not None]
     return kind != "user" and bool(latest) and all(last.work is None and last.replay is None for last in latest)
+
+
+def _is_at_work(replay: Replay) -> bool:
+    """Whether work was open when the resume was asked whose process had not died of it."""
+    works = (view.work_at(replay.seq) for view in replay.view.session.views)
+    return any(work is not None and work.view.connection.died_at > replay.seq for work in works)
 
 
 def _repeats(replay: Replay, kind: str, identifier: str, update: Update) -> bool:
