@@ -263,40 +263,6 @@ def _was_finished(replay: Replay, update: Update) -> bool:
 
 
 @rule(
-    "replay.state-snapshot",
-    MUST,
-    says="A current state_update is sent after any replay and before the response.",
-    source="schema ResumeSessionResponse",
-    exercised="a successful resume",
-    proof="no state_update of the session between the request and its response, or history told after the last one",
-    never="live output of running work after the snapshot; what another resume is told at the same time",
-)
-def state_snapshot(replay: Replay) -> Verdict:
-    response = replay.request.response
-    if response is None or not replay.request.succeeded:
-        return
-    yield EXERCISED
-    states = [state for state in replay.states if state.value]
-    if not states:
-        yield violation(
-            "session/resume was answered without a state_update before it",
-            asked(replay),
-            *((update.event, "the last update before the response") for update in replay.updates[-1:]),
-            (response, "the response, and nothing told the session's state"),
-        )
-        return
-    late = retold(replay, (update for update in replay.updates if update.seq > states[-1].seq))
-    if late and not replay.view.another_replays(replay):
-        yield violation(
-            "the state_update came before the replay instead of after it",
-            asked(replay),
-            (states[-1].event, "the last state_update before the response"),
-            (late[0].event, "history is told after it"),
-            (response, "the response, and no state_update in between"),
-        )
-
-
-@rule(
     "replay.bad-cursor-rejected",
     MUST,
     says="An unsupported cursor type or malformed cursor is rejected with -32602; nothing is replayed instead.",
