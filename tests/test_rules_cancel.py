@@ -218,6 +218,34 @@ class TestEndsIdleCancelled:
         story.running(at="bob").cancel().after(60).barrier().barrier(at="bob")
         assert len(story.fails(ENDS)) == 1
 
+    def two_at_work(self) -> Story:
+        story = Story().begin().initialize(at="bob")
+        story.idle(at="bob").reply(story.resume(at="bob"), at="bob")
+        story.reply(story.prompt("Long job", nonce="acp-1"), messageId="u1")
+        for at in ("ada", "bob"):
+            story.user("u1", "Long job acp-1", at=at).running(at=at).says("a1", "Well", at=at)
+        return story.after(1).cancel(at="bob")
+
+    def test_the_end_is_told_to_all(self) -> None:
+        story = self.two_at_work().idle("cancelled", at="bob")
+        began = story.last.seq
+        assert story.passes(ENDS)
+        story.control("waited", **{"for": "idle", "session": "s", "seconds": 15, "began": began})
+        assert story.fails(ENDS) == ["cancelled work was never reported as ended"]
+        assert self.two_at_work().idle("cancelled", at="bob").idle("cancelled").passes(ENDS)
+
+    def test_a_client_that_lags_behind_cancels_no_later_work(self) -> None:
+        """What its cancel stopped was over before the other client's next work began."""
+        story = Story().begin().initialize(at="bob")
+        story.idle(at="bob").reply(story.resume(at="bob"), at="bob")
+        story.reply(story.prompt("Long job"), messageId="u1").user("u1", "Long job").running().running(at="bob")
+        story.cancel().idle("cancelled")
+        story.reply(story.prompt("More"), messageId="u2").user("u2", "More").running().cancel(at="bob")
+        story.idle("cancelled", at="bob").running(at="bob").after(3)
+        for at in ("ada", "bob"):
+            story.says("a2", "Done", at=at).idle("end_turn", at=at)
+        assert story.fails(ENDS) == []
+
 
 def cancel_agent_request(story: Story, id: int = 900) -> Story:
     return story.agent({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}})

@@ -361,6 +361,29 @@ class TestOneIdForAllUpdates:
         story.user("x", "go on").user("y", "go on").reply(first, messageId="y").reply(second, messageId="x")
         assert story.passes(self.rule)
 
+    def in_pieces(self, *pieces: tuple[str, str]) -> Story:
+        story = Story().begin()
+        story.reply(story.prompt("Hello dear agent", nonce="acp-1"), messageId="u1")
+        for id, text in pieces:
+            story.chunk("user_message", id, text)
+        return story.running().says("a", "Hi").idle("end_turn")
+
+    def test_each_chunk_under_an_id_of_its_own(self) -> None:
+        story = self.in_pieces(("u1", "Hello "), ("u2", "dear "), ("u3", "agent acp-1"))
+        assert story.fails(self.rule) == ["the response names 'u1', the message is reported as 'u2'"]
+
+    @pytest.mark.parametrize(
+        "pieces",
+        [
+            [("u1", "Hello "), ("u1", "dear "), ("u1", "agent acp-1")],
+            [("u1", "Hello "), ("u2", "what else?"), ("u1", "dear agent acp-1")],
+            [("u1", "Hello "), ("u2", "dear "), ("u3", "all")],
+            [("u1", "Hello dear agent acp-1"), ("u2", "dear "), ("u3", "agent acp-1")],
+        ],
+    )
+    def test_chunks_under_its_own_and_what_is_no_piece_of_it(self, pieces: list[tuple[str, str]]) -> None:
+        assert self.in_pieces(*pieces).fails(self.rule) == []
+
     def test_not_accepted(self) -> None:
         story = foreign()
         assert story.refuse(story.prompt("Hello"), -32603).silent(self.rule)

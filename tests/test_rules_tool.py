@@ -182,6 +182,34 @@ class TestOneIdOneCall:
         assert len(tool(self.finished(), "in_progress", title="Run", kind="execute").fails(self.rule)) == 1
         assert tool(self.finished(), "in_progress", title="Read (again)").fails(self.rule) == []
 
+    def in_the_next_turn(self, **body: Any) -> Story:
+        """A call that ends in one turn, and an update under its id in the next one."""
+        story = Story(driven=False).begin().running()
+        tool(story, "completed", title="Read a", kind="read", rawInput={"p": "a"}).idle("end_turn").running()
+        return tool(story, **body).idle("end_turn")
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"status": "completed", "rawInput": {"p": "b"}},
+            {"status": "completed", "title": "Run b", "kind": "execute"},
+            {"status": "failed", "title": "Run b", "kind": "execute", "rawInput": {"p": "b"}},
+        ],
+    )
+    def test_counted_anew_in_each_turn(self, body: dict[str, Any]) -> None:
+        assert len(self.in_the_next_turn(**body).fails(self.rule)) == 1
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"status": "completed", "rawInput": {"p": "a"}},
+            {"status": "completed", "title": "Read a (cached)"},
+            {"title": "Read a (cached)", "kind": "other"},
+        ],
+    )
+    def test_told_again_in_the_next_turn(self, body: dict[str, Any]) -> None:
+        assert self.in_the_next_turn(**body).fails(self.rule) == []
+
     def test_two_calls(self) -> None:
         assert tool(self.finished(), "pending", id="c2", title="Run").passes(self.rule)
         assert self.finished().silent(self.rule)

@@ -1,14 +1,12 @@
-"""session/cancel: how cancelled work ends, and that nothing else ends so (schema CancelSessionNotification,
-IdleStateUpdate)."""
+"""session/cancel: how cancelled work ends (schema CancelSessionNotification, IdleStateUpdate)."""
 
 import json
 from typing import Final
 
-from conformance.conversation import MESSAGE_KINDS, Connection, ModelRequest, Session, Submission, Update, Work
-from conformance.conversation.span import between
+from conformance.conversation import ModelRequest, Submission, Update, Work
 from conformance.history import Event
 from conformance.rules.cancel_pattern import ended_each_time, hears_at_work
-from conformance.rules.registry import EXERCISED, MUST, SHOULD, Finding, Kind, Verdict, rule, violation, warning
+from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
 
 BURST: Final = 0.05
 """Seconds within which an idle may have been on its way when the cancel was sent."""
@@ -16,7 +14,6 @@ ENDING: Final = 0.25
 """Seconds within which an idle may be the natural end of output that came just before it."""
 LONG: Final = 1.0
 """Seconds after which no idle of a driven agent can have crossed the cancel."""
-OVERTAKEN: Final = "work ended as cancelled by a stop that was on its way when its prompt was sent"
 OUTPUT: Final = (
     "agent_message",
     "agent_message_chunk",
@@ -34,14 +31,21 @@ def apart(earlier: Event, later: Event) -> float:
 
 def cancelled_here(work: Work) -> Event | None:
     """The first session/cancel while the work was open; None where there is none, and where its sender sees the
-    same work itself, so that one cancel is judged once."""
+    same work itself, so that one cancel is judged once: there, unless all is well there and not here."""
     if work.cancel is None:
         return None
     sender, cancel = work.cancel
     own = sender.views.get(work.view.id)
-    if own is not None and own is not work.view and own.work_at(cancel.seq) is not None:
-        return None
-    return cancel
+    same = own.work_at(cancel.seq) if own is not None and own is not work.view else None
+    if same is None or (same.stop_reason == "cancelled" != work.stop_reason and _is_alone_beside(work, same)):
+        return cancel
+    return None
+
+
+def _is_alone_beside(work: Work, same: Work) -> bool:
+    """Whether no work before it, on its connection, can be what another connection knew as that work: the lines of one
+    may be late."""
+    return work.previous is None or work.previous.ended_at < same.seq
 
 
 def taken_up(work: Work, cancel: Event) -> Submission | None:
@@ -272,147 +276,3 @@ def listed_in_background(work: Work) -> set[str] | None:
             return None
         found.add(str(item.get("toolCallId", item.get("terminalId"))))
     return found
-
-
-@rule(
-    "cancel.only-when-cancelled",
-    MUST,
-    says="The cancelled stop reason means that the user or client stopped that work; work of another session, or work "
-    "nobody stopped, never ends with it.",
-    source="schema IdleStateUpdate 'cancelled'",
-    exercised="an idle with stopReason 'cancelled' that ends work",
-    proof="no session/cancel, session/close or session/delete of that session on any connection since the prompt that "
-    "began the work, no $/cancel_request, no permission that was not approved, no answered question, and no client "
-    "that left",
-    never="a repeated idle snapshot that carries the last stop reason; a cancel between a prompt and its running, "
-    "other work in between or not; "
-    "work that something else of a client may have stopped (a prompt, a method of the agent's own): a warning",
-)
-def only_when_cancelled(work: Work) -> Verdict:
-    if work.stop_reason != "cancelled" or work.ended is None:
-        return
-    yield EXERCISED
-    finding = stopped_by_nobody(work)
-    if finding is not None:
-        yield finding
-
-
-def stopped_by_nobody(work: Work) -> Finding | None:
-    """What there is to say of work that ended as cancelled though no client stopped it; None where one did, or may
-    have."""
-    session, ended = work.view.session, work.ended
-    if ended is None or (work.began.update.replay is not None and work.previous is None):
-        return None  # work that a resume found open: who knows what happened to it before
-    before = work.previous.ended_at if work.previous is not None else -1.0
-    submissions = session.inserted_between(before, ended.seq)
-    owed = session.unfinished(work.seq)
-    since = min((s.seq for s in (*submissions, *([owed] if owed is not None else []))), default=before)
-    if session.stops_between(since, ended.seq) or any(
-        _is_stop(view.connection, since, ended.seq) for view in session.views
-    ):
-        return None
-    prompts = submissions or ([owed] if owed is not None else [])
-    first = (prompts[0].request.event, "this prompt begins work") if prompts else (work.began.event, "work begins")
-    latest = next(iter(reversed(session.stops_between(-1, since))), None)
-    stale = latest if latest is not None and latest.seq > before else None
-    told = ((stale, "the session is stopped while no work is open"),) if stale is not None else ()
-    proof = (*told, first, (ended.event, "the work ends as cancelled, and nobody stopped it"))
-    own = {submission.message_id for submission in submissions}
-    strange = [u for u in work.updates if MESSAGE_KINDS.get(u.kind) == "user" and u.message_id not in own]
-    interrupts = [s for s in session.submissions_after(work.seq)[:1] if s.seq < ended.seq]
-    recent = next(iter(reversed(session.stops_between(-1, work.seq))), None)
-    crossed = recent is not None and apart(recent, work.began.event) < LONG
-    if recent is not None and crossed and not submissions and _was_on_its_way(work, recent, work.began.event):
-        return warning(
-            "work that no prompt began ended as cancelled by a stop that was on its way when it began",
-            (recent, "the client stops the session"),
-            *proof[len(told) :],
-        )
-    if interrupts or strange:
-        return warning("work ended as cancelled; a prompt that came meanwhile may have stopped it", *proof)
-    if (resumed := _resumed_while_asked(work)) is not None:
-        why = "work ended as cancelled; a resume while a permission was asked for may have taken the question with it"
-        return warning(why, *sorted((*proof, (resumed, "the session is resumed")), key=lambda part: part[0].seq))
-    if stale is not None and stale.conn != ended.event.conn and apart(stale, first[0]) < LONG:
-        return None  # the order of two connections' lines is not the agent's
-    if latest is not stale and since > before:
-        latest = None  # it had ended the work before when the prompt was sent
-    if latest is not None and apart(latest, first[0]) < LONG and _was_on_its_way(work, latest, first[0]):
-        return warning(OVERTAKEN, *proof)
-    return violation("work that nobody stopped ended as cancelled", *proof)
-
-
-def _resumed_while_asked(work: Work) -> Event | None:
-    """A session/resume while a permission of the work was pending."""
-    replays = (replay for view in work.view.session.views for replay in view.replays if work.holds(replay.seq))
-    return next(
-        (
-            replay.request.event
-            for replay in replays
-            for asked in work.view.permissions
-            if asked.work is work and asked.seq < replay.seq < asked.request.answered_at
-        ),
-        None,
-    )
-
-
-def _was_on_its_way(work: Work, stop: Event, event: Event) -> bool:
-    """Whether the agent had answered nothing that was sent after `stop` when `event` was sent: it may have met both at
-    once."""
-    return work.view.connection.barrier_after(stop.seq, event.seq) is None
-
-
-def _is_stop(connection: Connection, start: float, end: float) -> bool:
-    """Whether something of this client between two positions may have stopped work, session/cancel and its like
-    apart: an intervention, or that it left."""
-    return start < connection.ended_at < end or bool(between(connection.interventions, start, end))
-
-
-@rule(
-    "cancel.idle-session-is-quiet",
-    SHOULD,
-    says="session/cancel with no foreground work needs no completion update and breaks nothing.",
-    source="schema CancelSessionNotification",
-    exercised="session/cancel while idle, then a prompt whose work ended",
-    proof="a response to the notification; or the next prompt's work ends as cancelled and nobody stopped it, also "
-    "where the agent took up the prompt before the cancel that was sent first",
-    never="an idle snapshot in answer to the cancel; work that may have begun before the prompt was inserted",
-)
-def idle_session_is_quiet(connection: Connection) -> Verdict:
-    for view in connection.views.values():
-        for sender, cancel in view.session.cancels:
-            if sender is not connection or not _is_idle(view.session, cancel):
-                continue
-            stray = next((e for e in connection.strays if e.seq > cancel.seq and e.message.get("id") is None), None)
-            if stray is not None and connection.last_client_line_before(stray.seq) is cancel:
-                yield violation(
-                    "a notification was answered",
-                    (cancel, "a notification, which has no response"),
-                    (stray, "this one has"),
-                )
-            following = next(iter(view.session.submissions_after(cancel.seq)), None)
-            work = following.work if following is not None and following.view is view else None
-            if following is None or work is None or work.ended is None:
-                continue
-            if next(iter(view.session.cancels_between(cancel.seq, following.seq)), None) is not None:
-                continue
-            yield EXERCISED
-            found = stopped_by_nobody(work) if work.stop_reason == "cancelled" else None
-            is_overtaken = found is not None and found.message == OVERTAKEN and following.inserted_at < work.seq
-            if found is not None and (is_overtaken or found.kind is Kind.VIOLATION):
-                yield violation(
-                    "a cancel of an idle session ended the next work",
-                    (cancel, "no work is open: there is nothing to cancel"),
-                    (following.request.event, "the next prompt"),
-                    (work.ended.event, "its work ends as cancelled, and nobody stopped it"),
-                )
-
-
-def _is_idle(session: Session, cancel: Event) -> bool:
-    """Whether surely no foreground work was open, pending or about to begin when the cancel was sent."""
-    if any(view.work_at(cancel.seq) is not None for view in session.views):
-        return False
-    last = session.submission_before(cancel.seq)
-    if last is None or (last.request.failed and last.answered_at < cancel.seq):
-        return True
-    return last.inserted_at < cancel.seq and last.work is not None and last.work.ended_at < cancel.seq

@@ -1,8 +1,6 @@
 """Prompts: what answers session/prompt, when, and under which id (RFD "v2 Prompt Lifecycle", October 2026)."""
 
-import json
-
-from conformance.conversation import Message, Session, Submission, Update
+from conformance.conversation import Session, Submission
 from conformance.history import Event
 from conformance.rules.insertion import (
     has_a_used_id,
@@ -14,7 +12,7 @@ from conformance.rules.insertion import (
     unreported_at,
 )
 from conformance.rules.refusal import why_refusable
-from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
+from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
 
 BURST = 0.05  # seconds within which two lines may have been swapped by one write queue
 HELD_BACK = 0.25  # seconds between report and response that no write queue explains
@@ -278,113 +276,3 @@ def insertion_reported(submission: Submission) -> Verdict:
 def no_success_before_insertion_findings(submission: Submission) -> Verdict:
     """What prompt.no-success-before-insertion finds: one fault is told once."""
     return (said for said in no_success_before_insertion(submission) if said is not EXERCISED)
-
-
-@rule(
-    "prompt.one-id-for-all-updates",
-    MUST,
-    says="All updates and chunks of the accepted message carry the returned id.",
-    source="rfd 'Correlate prompts with accepted user messages'",
-    exercised="a success response and a user-message update that shows the submission",
-    proof="the submission is reported live in a user message under an id other than the returned one",
-    never="identical prompts: where texts are equal to the letter only counts and ids are compared; a message that "
-    "merely quotes the prompt",
-)
-def one_id_for_all_updates(submission: Submission) -> Verdict:
-    response = submission.response
-    if submission.message_id is None or response is None:
-        return
-    if submission.reports or submission.marked:
-        yield EXERCISED
-    other = submission.marked_elsewhere or _second_message(submission)
-    if other is None:
-        return
-    message = f"the response names {submission.message_id!r}, the message is reported as {other.id!r}"
-    late = unreported_at(submission)
-    is_certain = submission.has_own_nonce or (late is not None and other is submission.marked_elsewhere)
-    proof = in_order(
-        (submission.request.event, "this prompt"),
-        (response, f"is answered with the id {submission.message_id!r}"),
-        (other.live[0].event, f"its text is reported under the id {other.id!r}"),
-        (late, "and by now it would have been reported under its own")
-        if late is not None and not submission.has_own_nonce
-        else None,
-    )
-    if is_certain:
-        yield violation(message, *proof)
-    else:
-        yield warning(f"{message}, if no other client sent the same text", *proof)
-
-
-def _second_message(submission: Submission) -> Message | None:
-    """A message under another id on its own connection that is the whole submission once more."""
-    here = submission.request.connection
-    others = (m for m in submission.marked if m.id != submission.message_id and m.view.connection is here)
-    return next((message for message in others if submission.is_whole(message)), None)
-
-
-@rule(
-    "prompt.one-submission-one-message",
-    SHOULD,
-    says="One accepted submission is one logical user message (the RFD's working assumption).",
-    source="rfd 'Correlate prompts with accepted user messages'",
-    exercised="a success response and a user-message update that shows the submission",
-    proof="one submission is reported live under two ids",
-)
-def one_submission_one_message(submission: Submission) -> Verdict:
-    if not submission.marked:
-        return
-    yield EXERCISED
-    first: dict[str, Update] = {}
-    for message in submission.marked:
-        if submission.is_whole(message) and message.id not in first:
-            first[message.id] = message.live[0]
-    if len(first) > 1 and submission.has_own_nonce:
-        yield violation(
-            f"one submission was reported as {len(first)} messages: {', '.join(map(repr, first))}",
-            (submission.request.event, "this prompt"),
-            *((update.event, f"is reported as {identifier!r}") for identifier, update in first.items()),
-        )
-
-
-@rule(
-    "prompt.retry-is-a-new-message",
-    MUST,
-    says="A submission sent again, also after its response was lost, is a new message with a new id; nothing is "
-    "promised beyond that.",
-    source="rfd 'Does returning messageId make retrying safe?'",
-    exercised="a prompt whose connection was cut before its response, then the same content submitted again",
-    proof="the second submission's id equals an id already reported in the session for another message",
-    never="the first submission present, absent, or present twice in replay",
-)
-def retry_is_a_new_message(session: Session) -> Verdict:
-    lost: dict[str, Submission] = {}
-    for again in session.submissions:
-        content = json.dumps(again.blocks, sort_keys=True)
-        first = lost.get(content)
-        if again.response is None:
-            lost.setdefault(content, again)
-        if first is None or again.response is None or again.message_id is None or not _was_lost(first, again):
-            continue
-        yield EXERCISED
-        known = session.first_update_of("user", again.message_id)
-        if known is not None and known.seq < again.seq:
-            yield violation(
-                f"the prompt that was sent again got the id {again.message_id!r} of a message that was there before it",
-                *in_order(
-                    (first.request.event, "this prompt's response was lost"),
-                    (known.event, f"the message {again.message_id!r} is reported"),
-                    (again.request.event, "the same content is submitted again: a new submission"),
-                    (again.response, "and it is given the id of that earlier message"),
-                ),
-            )
-
-
-def _was_lost(first: Submission, again: Submission) -> bool:
-    """Whether the first one's response can no longer come: its connection has ended or, in a foreign recording,
-    another is used."""
-    connection = first.request.connection
-    if connection.ended is not None:
-        return connection.ended_at < again.seq
-    is_elsewhere = again.request.connection is not connection
-    return is_elsewhere and not again.session.conversation.is_driven and connection.last_sign_after(again.seq) is None

@@ -206,7 +206,8 @@ def _values(step: ToolStep) -> Iterator[tuple[str, str]]:
     source="schema ToolCallUpdate, ToolCallId",
     exercised="two tool calls in one session",
     proof="a call that reached a final status goes back to pending with another title, kind or input, on any "
-    "connection; or back to in_progress with another kind or input",
+    "connection; or back to in_progress with another kind or input; or has any status in later work, with another "
+    "input, or another title and kind",
     never="a title that is refined while or after the call runs; a replay, which tells the call from its beginning; a "
     "client that sees the same updates later than another",
 )
@@ -233,14 +234,26 @@ def _taken_over(told: list[ToolStep]) -> tuple[ToolStep, ToolStep, list[str]] | 
     """(the step that ended a call, the step that takes its id for another one, in what they differ)."""
     seen, final = Seen(), None
     for step in told:
-        if step.update.replay is None and final is not None and step.names in ("pending", "in_progress"):
+        if step.update.replay is None and final is not None and step.names is not None:
             differences = seen.differences(step)
-            if differences if step.names == "pending" else set(differences) & {"kind", "rawInput"}:
+            if _is_another(step, final, set(differences)):
                 return final, step, differences
         seen.add(step)
         if step.names in FINAL_STATUSES and final is None:
             final = step
     return None
+
+
+def _is_another(step: ToolStep, final: ToolStep, differences: set[str]) -> bool:
+    """Whether a step that says these things otherwise than all before it tells of another call than the one that had
+    ended."""
+    if step.names == "pending":
+        return bool(differences)
+    if step.names == "in_progress" and differences & {"kind", "rawInput"}:
+        return True
+    work, is_same_view = step.update.work, step.update.view is final.update.view
+    is_later = is_same_view and work is not None and final.update.work is not work
+    return is_later and ("rawInput" in differences or {"title", "kind"} <= differences)
 
 
 @rule(
