@@ -167,6 +167,40 @@ class TestEndsIdleCancelled:
         dismiss(cancel_agent_request(story)).idle("end_turn")
         assert failed(story) == {ENDS}
 
+    def test_a_call_that_the_user_had_denied(self) -> None:
+        story = ask(at_work(driven=True))
+        story.answer(900, outcome={"outcome": "selected", "optionId": "n"}).cancel().running()
+        story.update("tool_call_update", toolCallId="c1", status="cancelled").says("a2", "As you like.")
+        assert story.idle("end_turn").fails(ENDS) == []
+
+    def test_a_permission_of_background_work_proves_nothing(self) -> None:
+        listed = [{"type": "tool_call", "toolCallId": "c1"}]
+        story = at_work().update("tool_call_update", toolCallId="c1", title="delete", status="in_progress")
+        story.idle("end_turn", background=listed)
+        story.reply(story.prompt("More"), messageId="u2").user("u2", "More").running(background=listed)
+        story = ask(story).running(background=listed).says("a2", "Done.").cancel().idle("end_turn", background=listed)
+        assert story.fails(ENDS) == []
+
+    def test_a_permission_that_another_client_gave(self) -> None:
+        story = at_work(driven=True).initialize(at="bob")
+        story.running(at="bob").reply(story.resume(at="bob"), at="bob")
+        params = {"sessionId": "s", "options": [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]}
+        params["subject"] = {"type": "tool_call", "toolCall": {"toolCallId": "c1", "title": "delete"}}
+        story = ask(story).asks("session/request_permission", params, at="bob")
+        story.answer(900, at="bob", outcome={"outcome": "selected", "optionId": "y"})
+        for at in ("ada", "bob"):
+            story.running(at=at).update("tool_call_update", toolCallId="c1", status="completed", at=at)
+        story.says("a2", "Done.").says("a2", "Done.", at="bob").cancel().idle("end_turn").idle("end_turn", at="bob")
+        assert story.fails(ENDS) == []
+
+    def test_a_call_given_up_because_the_one_beside_it_failed(self) -> None:
+        story = at_work(driven=True)
+        for call in ("c1", "c2"):
+            story.update("tool_call_update", toolCallId=call, title="walk", status="in_progress")
+        story.after(1).cancel().update("tool_call_update", toolCallId="c1", status="failed")
+        story.update("tool_call_update", toolCallId="c2", status="cancelled").says("a2", "It failed.").idle("end_turn")
+        assert story.fails(ENDS) == []
+
     def test_end_turn_while_the_model_was_held(self) -> None:
         story = at_work(driven=True)
         story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=True)
@@ -541,6 +575,16 @@ class TestPermissions:
     def test_an_approval_before_the_cancel_counts(self) -> None:
         story = allow(ask(at_work())).cancel().update("tool_call_update", toolCallId="c1", status="in_progress")
         assert story.idle("cancelled").silent(APPROVED)
+
+    def test_the_permission_of_an_earlier_work_s_call(self) -> None:
+        """It goes on in the background, with no list that says so."""
+        story = at_work().update("tool_call_update", toolCallId="c1", title="delete", status="pending")
+        story.idle("end_turn")
+        story.reply(story.prompt("More"), messageId="u2").user("u2", "More").running()
+        story = allow(ask(story).says("a2", "Hm").cancel().idle("cancelled"))
+        story.update("tool_call_update", toolCallId="c1", status="in_progress").after(60).barrier()
+        assert story.silent(APPROVED)
+        assert story.silent(WITHDRAWN)
 
     def test_completed_without_approval_may_be_a_refusal(self) -> None:
         story = cancel_agent_request(ask(at_work()).cancel())

@@ -753,6 +753,43 @@ class TestBlocks:
         story = self.able()
         assert story.refuse(blocks(story, {**PNG, "data": data}), -32602).fails(self.advertised) == []
 
+    def refusing(self, story: Story, code: int = -32602) -> Story:
+        """A link, an image that is advertised or not, and text, all refused with the same code."""
+        for content in (LINK, PNG):
+            story.refuse(blocks(story, self.text, content), code, "unknown session")
+        return story
+
+    @pytest.mark.parametrize("capabilities", [None, {"session": {"prompt": {"image": {}}}}])
+    def test_a_session_that_is_not_there(self, capabilities: Any) -> None:
+        story = turn(Story(driven=False).begin(capabilities=capabilities), "Hello", "u")
+        self.refusing(story.reply(story.request("session/close", {"sessionId": "s"})))
+        assert [story.fails(rule) for rule in (self.baseline, self.unsupported, self.advertised)] == [[], [], []]
+        code = -32602 if capabilities else -32603
+        story = turn(Story().begin(capabilities=capabilities), "Hello", "u").control("cut").control("exited", code=0)
+        story.initialize(at="bob", capabilities=capabilities)
+        id = story.request("session/prompt", {"sessionId": "s", "prompt": [PNG]}, at="bob")
+        story.refuse(id, code, at="bob")
+        assert [story.fails(rule) for rule in (self.unsupported, self.advertised)] == [[], []]
+
+    def test_a_session_that_was_closed_and_resumed(self) -> None:
+        story = turn(self.able(), "Hello", "u")
+        story.reply(story.request("session/close", {"sessionId": "s"}))
+        story = self.refusing(story.idle().reply(story.resume()))
+        assert story.fails(self.baseline)
+        assert story.fails(self.advertised)
+
+    def test_work_that_is_about_to_begin(self) -> None:
+        story = self.able()
+        first, second, third = story.prompt("One"), blocks(story, LINK), blocks(story, PNG)
+        story.reply(first, messageId="u1").user("u1", "One").running().refuse(second, -32602, "busy")
+        story.refuse(third, -32602, "busy").says("a", "x").idle("end_turn")
+        assert [story.fails(rule) for rule in (self.baseline, self.advertised)] == [[], []]
+        story = foreign()
+        first, second = story.prompt("One"), blocks(story, PNG)
+        story.reply(first, messageId="u1").user("u1", "One").running().refuse(second, -32600, "busy").idle("end_turn")
+        assert story.fails(self.unsupported) == []
+        assert len(story.warns(self.unsupported)) == 1
+
     def test_nothing_advertised(self) -> None:
         story = foreign()
         assert story.refuse(blocks(story, PNG), -32602).silent(self.advertised)

@@ -22,11 +22,13 @@ def tool(story: Story, status: str, id: str = "c", **more: Any) -> Story:
     return story.update("tool_call_update", toolCallId=id, title="Look", status=status, **more)
 
 
-def ask(story: Story, *, id: Any = "p", call: str = "c", method: str = "session/request_permission") -> Story:
+def ask(
+    story: Story, *, id: Any = "p", call: str = "c", method: str = "session/request_permission", at: str = "ada"
+) -> Story:
     options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
     subject = {"type": "tool_call", "toolCall": {"toolCallId": call, "title": "Look", "status": "pending"}}
     params = {"sessionId": "s", "title": "May I?", "subject": subject, "options": options}
-    return story.asks(method, params, id=id)
+    return story.asks(method, params, id=id, at=at)
 
 
 def allow(story: Story, id: Any = "p") -> Story:
@@ -200,6 +202,22 @@ class TestLeavesRequiresAction:
 
     def test_nothing(self) -> None:
         assert self.answered().after(40).barrier().fails(self.rule) == ["neither running nor idle followed the answer"]
+
+    def test_nothing_after_an_answer_that_may_not_be_what_it_waits_for(self) -> None:
+        story = waits(accepted(foreign()).running()).asks("_vendor/x", {"sessionId": "s"}, id="x").answer("x", ok=True)
+        assert story.after(40).barrier().fails(self.rule) == []
+
+    @pytest.mark.parametrize("answered", [True, False])
+    def test_nothing_while_another_client_is_asked(self, answered: bool) -> None:
+        story = accepted(Story().begin()).running().initialize(at="bob")
+        story.running(at="bob").reply(story.resume(at="bob"), at="bob")
+        waits(ask(ask(story), id="q", at="bob"))
+        story.update("state_update", state="requires_action", at="bob")
+        story.client({"jsonrpc": "2.0", "id": "p", "error": {"code": -32601, "message": "no"}})
+        if answered:
+            story.answer("q", at="bob", outcome={"outcome": "selected", "optionId": "yes"})
+        story.control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert story.fails(self.rule) == (["neither running nor idle followed the answer"] if answered else [])
 
     @pytest.mark.parametrize("after", ["running", "idle"])
     def test_right(self, after: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -92,6 +92,10 @@ class Session:
     def end_after(self, seq: float) -> Event | None:
         """The first session/close or session/delete of it after that position."""
         return first_after(self._ends, seq)
+
+    def end_before(self, seq: float) -> Event | None:
+        """The last session/close or session/delete of it, by anyone, before that position."""
+        return before(self._ends, seq)
 
     def closes_before(self, seq: float) -> Sequence[Request]:
         """session/close requests of it before that position, in order."""
@@ -247,6 +251,16 @@ class Session:
         }
 
     @cached_property
+    def approved_since(self) -> dict[str, float]:
+        """Tool call -> where a permission request for it, on any connection, was first approved."""
+        return _first_answers(self, lambda permission: permission.is_approved)
+
+    @cached_property
+    def denied_since(self) -> dict[str, float]:
+        """Tool call -> where a permission request for it, on any connection, was first denied."""
+        return _first_answers(self, lambda permission: permission.is_denied)
+
+    @cached_property
     def approvals(self) -> Counter[str]:
         """How many permission requests for each tool call, on any connection, were approved."""
         permissions = (permission for view in self.views for permission in view.permissions)
@@ -293,3 +307,13 @@ class Session:
     def messages_with(self, nonce: str) -> list[Message]:
         """User messages, on any connection, whose live text shows the nonce."""
         return self._by_nonce.get(nonce, [])
+
+
+def _first_answers(session: Session, is_so: Callable[[Permission], bool]) -> dict[str, float]:
+    """Tool call -> where a permission request for it, on any connection, was first answered so."""
+    found: dict[str, float] = {}
+    for permission in (permission for view in session.views for permission in view.permissions):
+        if permission.tool_call_id is not None and is_so(permission):
+            known = found.get(permission.tool_call_id, float("inf"))
+            found[permission.tool_call_id] = min(known, permission.request.answered_at)
+    return found

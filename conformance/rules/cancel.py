@@ -1,9 +1,11 @@
 """session/cancel: how cancelled work ends (schema CancelSessionNotification, IdleStateUpdate)."""
 
 import json
+from itertools import takewhile
 from typing import Final
 
-from conformance.conversation import ModelRequest, Submission, Update, Work
+from conformance.conversation import ModelRequest, Permission, Submission, Update, Work
+from conformance.conversation.span import between
 from conformance.history import Event
 from conformance.rules.cancel_pattern import ended_each_time, hears_at_work
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
@@ -65,7 +67,8 @@ def taken_up(work: Work, cancel: Event) -> Submission | None:
     "or ended with each of several cancels, sooner than any that was left alone",
     never="an end that crossed the cancel, or an agent that reads nothing at all while it works: a warning, and "
     "nothing in one burst with it; a held prompt that is "
-    "inserted and goes on with no idle between; an agent that waits for another answer of the client",
+    "inserted and goes on with no idle between; an agent that waits for another answer of the client; a permission "
+    "of earlier or background work, or given elsewhere; a tool call that the user denied, or one beside a failed one",
 )
 def ends_idle_cancelled(work: Work) -> Verdict:
     cancel = cancelled_here(work)
@@ -133,10 +136,11 @@ def cut_short(work: Work, cancel: Event) -> tuple[Event, str] | None:
     held = next((r.held for r in conversation.model_requests if _is_held(r, work, cancel)), None)
     if held is not None:
         return held, "the model is held: the work cannot end by itself"
-    for permission in view.permissions:
-        pending = permission.seq < cancel.seq < permission.request.answered_at
+    for permission in between(view.permissions, work.seq, cancel.seq):
+        pending = permission.request.answered_at > cancel.seq and not permission.is_approved
         withdrawn = permission.withdrawn is not None and permission.withdrawn.seq < cancel.seq
-        if permission.work is work and pending and not withdrawn and not permission.is_approved:
+        approved = view.session.approved_since.get(permission.tool_call_id or "", float("inf")) < cancel.seq
+        if pending and not withdrawn and not approved and is_of_work(permission, work):
             return permission.request.event, "and waits for a permission that nobody gives"
     for update in view.updates_between(cancel.seq, work.ended_at):
         is_cancelled = update.kind == "tool_call_update" and update.body.get("status") == "cancelled"
@@ -145,13 +149,35 @@ def cut_short(work: Work, cancel: Event) -> tuple[Event, str] | None:
     return None
 
 
+def is_of_work(permission: Permission, work: Work) -> bool:
+    """Whether it is asked for this foreground work, and not for a tool call of earlier or background work."""
+    background = listed_in_background(work)
+    if permission.work is not work or background is None or permission.tool_call_id in background:
+        return False
+    call = work.view.tool_calls.get(permission.tool_call_id or "")
+    first = call.first.update if call is not None and call.steps else None
+    return first is None or first.replay is not None or work.holds(first.seq)
+
+
 def _is_stopped(update: Update, work: Work, cancel: Event) -> bool:
-    """Whether a tool call that the work made, and not one of earlier or background work, is cancelled only now."""
+    """Whether a tool call that the work made, and not one of earlier or background work, is cancelled only now, and for
+    no other reason that is on record."""
     call = work.view.tool_calls.get(str(update.body.get("toolCallId")))
     if update.replay is not None or call is None or not call.steps:
         return False
+    if work.view.session.denied_since.get(call.id, float("inf")) < cancel.seq or _fails_beside(update, work, cancel):
+        return False
     is_its_own = work.began_with(call.first.update) and call.id not in (listed_in_background(work) or ())
     return is_its_own and call.status_at(cancel.seq) != "cancelled"
+
+
+def _fails_beside(update: Update, work: Work, cancel: Event) -> bool:
+    """Whether, in one burst with the cancel, another tool call had failed: the ones beside it may be given up."""
+    if apart(cancel, update.event) >= BURST:
+        return False
+    meanwhile = work.view.updates_between(work.seq, update.seq)
+    recent = takewhile(lambda other: apart(other.event, cancel) < BURST, reversed(meanwhile))
+    return any(other.kind == "tool_call_update" and other.body.get("status") == "failed" for other in recent)
 
 
 def _is_held(request: ModelRequest, work: Work, cancel: Event) -> bool:

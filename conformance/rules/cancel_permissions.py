@@ -3,7 +3,7 @@ RequestPermissionOutcome)."""
 
 from conformance.conversation import Connection, Permission, ToolStep
 from conformance.history import Event
-from conformance.rules.cancel import LONG, apart, listed_in_background
+from conformance.rules.cancel import LONG, apart, is_of_work
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
 RUNS = ("in_progress", "completed")
@@ -11,7 +11,7 @@ RUNS = ("in_progress", "completed")
 
 def cancelled_with(permission: Permission) -> tuple[Connection, Event] | None:
     """The session/cancel that found this permission request pending for the foreground work it cancels, with its
-    sender. None for requests of background work and for ones that were answered or withdrawn before."""
+    sender. None for requests of earlier or background work and for ones that were answered or withdrawn before."""
     work = permission.work
     if work is None or work.cancel is None:
         return None
@@ -21,10 +21,7 @@ def cancelled_with(permission: Permission) -> tuple[Connection, Event] | None:
         withdrawn is not None and withdrawn.seq < cancel.seq
     ):
         return None
-    background = listed_in_background(work)
-    if background is None or permission.tool_call_id in background:
-        return None
-    return sender, cancel
+    return (sender, cancel) if is_of_work(permission, work) else None
 
 
 @rule(
@@ -34,8 +31,8 @@ def cancelled_with(permission: Permission) -> tuple[Connection, Event] | None:
     source="schema CancelSessionNotification, RequestPermissionOutcome",
     exercised="session/cancel with a pending session/request_permission, then a late approval",
     proof="the tool call goes to in_progress after the cancel, or to completed after the late approval",
-    never="a tool call that another client approved before; completed with no approval and no in_progress (a refusal "
-    "text): a warning",
+    never="a tool call that another client approved before, or of earlier or background work; completed with no "
+    "approval and no in_progress (a refusal text): a warning",
 )
 def permissions_not_approved(permission: Permission) -> Verdict:
     found = cancelled_with(permission)

@@ -123,7 +123,8 @@ def _is_text(submission: Submission) -> bool:
     exercised="a prompt of text and resource_link",
     proof="-32602 for such a prompt while text alone is accepted in the same session; another error where text is "
     "accepted before and after it",
-    never="a prompt that was refused while work was open, or that was cancelled",
+    never="a prompt that was refused while work was open or about to begin, in a session that was ended or is not "
+    "there, or that was cancelled",
 )
 def baseline_content(session: Session) -> Verdict:
     with_link = [s for s in session.submissions if _refused_link(s) and s.response is not None]
@@ -151,10 +152,30 @@ def baseline_content(session: Session) -> Verdict:
 
 
 def _may_be_refused(submission: Submission) -> bool:
-    """Whether it was cancelled, is wrong in itself, or came while work was open, when an agent may refuse whatever
-    it is sent."""
-    is_busy = submission.view is not None and submission.view.work_at(submission.seq) is not None
-    return is_busy or bool(submission.cancels) or why_refusable(submission) is not None
+    """Whether it was cancelled, is wrong in itself, or came when an agent may refuse whatever it is sent."""
+    return _may_refuse_all(submission) or bool(submission.cancels) or why_refusable(submission) is not None
+
+
+def _may_refuse_all(submission: Submission) -> bool:
+    """Whether the agent may refuse whatever it is sent: it is at work, or has work to begin, or the session is not
+    there: ended, or neither made nor resumed in this life of the agent."""
+    view, until = submission.view, submission.answered_at
+    if view is None:
+        return True
+    end = submission.session.end_before(until)
+    if not _is_there(view, end.seq if end is not None else -1, until) and (end or view.connection.initialized):
+        return True
+    if view.work_at(submission.seq) is not None or submission.session.unfinished(submission.seq) is not None:
+        return True
+    work = next(iter(view.works_after(submission.seq)), None)
+    return work is not None and work.seq < until
+
+
+def _is_there(view: View, since: float, until: float) -> bool:
+    """Whether the session was made or resumed on this connection between two positions."""
+    resumed = (replay for replay in view.replays if replay.request.succeeded and replay.closes < until)
+    is_new = view.created is not None and view.created.seq > since
+    return is_new or any(replay.seq > since for replay in resumed)
 
 
 @rule(
@@ -165,7 +186,8 @@ def _may_be_refused(submission: Submission) -> bool:
     exercised="a prompt with an image, audio or embedded resource block the agent did not advertise, or of an unknown "
     "type",
     proof="success, or an error with another code",
-    never="a custom type with a leading underscore: the agent may know it",
+    never="a custom type with a leading underscore: the agent may know it; another code while the agent may refuse "
+    "whatever it is sent (it is at work, or the session is not there): a warning",
 )
 def unsupported_block_rejected(submission: Submission) -> Verdict:
     types = unsupported_types(submission)
@@ -184,8 +206,7 @@ def unsupported_block_rejected(submission: Submission) -> Verdict:
         yield violation(f"a block of type {types[0]!r} was accepted unadvertised", *proof, (response, "is accepted"))
     elif submission.request.error_code not in (INVALID_PARAMS, *NOT_ITS_FAULT):
         code = submission.request.error_code
-        is_busy = submission.view is not None and submission.view.work_at(submission.seq) is not None
-        tell = warning if is_busy else violation  # an agent at work may refuse every prompt
+        tell = warning if _may_refuse_all(submission) else violation
         yield tell(f"it was refused with {code}, not with -32602", *proof, (response, f"is refused with {code}"))
 
 
@@ -196,7 +217,8 @@ def unsupported_block_rejected(submission: Submission) -> Verdict:
     source="schema PromptCapabilities",
     exercised="a prompt with a valid block of an advertised type",
     proof="-32602 for it",
-    never="data that may not be what its type says, in a recording of others: a warning",
+    never="data that may not be what its type says, in a recording of others: a warning; a prompt that came when the "
+    "agent may refuse whatever it is sent (it is at work, or the session is not there)",
 )
 def advertised_block_accepted(submission: Submission) -> Verdict:
     connection = submission.request.connection
@@ -209,6 +231,7 @@ def advertised_block_accepted(submission: Submission) -> Verdict:
         return
     if (
         submission.request.error_code != INVALID_PARAMS
+        or _may_refuse_all(submission)
         or why_refusable(submission) is not None
         or not _is_sound(submission.blocks)
         or any(is_supported(connection, kind) is None for kind in block_types(submission))
