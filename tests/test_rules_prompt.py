@@ -187,6 +187,21 @@ class TestSuccessWithoutWaiting:
         story.user("u", "Hello").running().after(5).reply(id, messageId="u").after(5).idle("end_turn")
         assert story.passes(self.rule)
 
+    def answered_late(self, *, waits: float = 3, more: bool = False, rest: float = 0, driven: bool = False) -> Story:
+        """A response that comes some seconds after the report, when all is said but, with `more`, a last word."""
+        story = Story(driven=driven).begin()
+        id = story.prompt("Hello", nonce="acp-1" if driven else None)
+        story.user("u", "Hello acp-1" if driven else "Hello").running().says("a", "Well").after(waits)
+        story.says("a", ", hi.").after(0.1).reply(id, messageId="u").after(rest)
+        return (story.says("a", " Bye.") if more else story).idle("end_turn")
+
+    def test_in_one_burst_before_the_idle(self) -> None:
+        assert self.answered_late().fails(self.rule) == ["the response waited for the end of the work"]
+
+    @pytest.mark.parametrize("more", [{"waits": 0.5}, {"more": True}, {"rest": 0.1}, {"driven": True}])
+    def test_before_the_idle_by_chance(self, more: dict[str, Any]) -> None:
+        assert self.answered_late(**more).passes(self.rule)
+
     def test_a_held_prompt_is_not_reported_yet(self) -> None:
         story = foreign().running()
         id = story.prompt("Hello")
@@ -241,6 +256,15 @@ class TestDistinctIds:
 
     def test_one_is_no_two(self) -> None:
         assert turn(foreign(), "go on", "u").silent(self.rule)
+
+    @pytest.mark.parametrize(("id", "fails"), [("u1", True), ("u2", False)])
+    def test_that_of_a_message_which_was_there(self, id: str, fails: bool) -> None:
+        """An agent that counts its messages from one again when it resumes a session."""
+        story = Story(driven=False).initialize()
+        again = story.resume(replay=True)
+        story = turn(story.user("u1", "Old").idle().reply(again), "New", id)
+        said = ["a submission was answered with the messageId 'u1' of an earlier message"] if fails else []
+        assert story.fails(self.rule) == said
 
     def test_two_processes_that_count_by_themselves(self) -> None:
         story = turn(foreign(), "Hello", "u").begin(at="bob")

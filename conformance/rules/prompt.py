@@ -1,6 +1,8 @@
 """Prompts: what answers session/prompt, when, and under which id (RFD "v2 Prompt Lifecycle", October 2026)."""
 
-from conformance.conversation import Session, Submission
+import json
+
+from conformance.conversation import Session, Submission, Update, Work
 from conformance.history import Event
 from conformance.rules.insertion import (
     has_a_used_id,
@@ -112,7 +114,8 @@ def _crossed_by(submission: Submission) -> Event | None:
     exercised="an accepted prompt whose message was reported and whose work was held open or has ended",
     proof="the message was reported and the response had not arrived when the idle that ends its work arrived; or "
     "the message was reported, the model was held for the hold window, and the response came only after "
-    "release; in one burst with the idle only where another request was answered meanwhile, or the wait was long",
+    "release; in one burst with the idle only where another request was answered meanwhile, or the wait was long; "
+    "or, in a recording of others, it came long after the report, when all was said, and in one burst with the idle",
     never="response and idle in one burst: a warning, since one write queue may have swapped them",
 )
 def success_without_waiting_for_work(submission: Submission) -> Verdict:
@@ -134,6 +137,7 @@ def success_without_waiting_for_work(submission: Submission) -> Verdict:
         return
     if submission.answered_at < min(work.ended_at, held.seq if held is not None else float("inf")):
         yield EXERCISED
+        yield from _answered_with_its_end(submission, report, work)
     elif held is not None and submission.answered_at > held.seq:
         yield violation(
             "the response waited although the message was inserted and the work was held open",
@@ -164,6 +168,26 @@ def success_without_waiting_for_work(submission: Submission) -> Verdict:
                 "the response came only after the idle, of a turn too short to rule out that two lines were swapped",
                 *proof,
             )
+
+
+def _answered_with_its_end(submission: Submission, report: Update, work: Work) -> Verdict:
+    """A response that came long after the report, after all that the agent said, and in one burst with the idle: where
+    the suite drives, it holds the model to see that, and a busy machine makes all slow."""
+    view, response, ended = submission.view, submission.response, work.ended
+    if view is None or response is None or ended is None or submission.session.conversation.is_driven:
+        return
+    said = view.first_output(report.seq, response.seq)
+    is_late = response.t - report.event.t >= HELD_BACK * SLOW and ended.event.t - response.t < BURST
+    goes_on = any(update.kind != "state_update" for update in view.updates_between(response.seq, ended.seq))
+    if said is not None and is_late and not goes_on and work.cancel is None:
+        yield violation(
+            "the response waited for the end of the work",
+            (submission.request.event, "this prompt"),
+            (report.event, "its message is reported: it is inserted"),
+            (said.event, "it is worked on"),
+            (response, "the answer comes only when all is said"),
+            (ended.event, "in one burst with the end of the work"),
+        )
 
 
 @rule(
@@ -211,16 +235,20 @@ def rejected_is_error(submission: Submission) -> Verdict:
     "used again in the session for another submission, also after a resume or a restart.",
     source="rfd 'Correlate prompts with accepted user messages', schema MessageId",
     exercised="two accepted submissions in one session",
-    proof="two success responses of one session carry the same messageId",
+    proof="two success responses of one session carry the same messageId, or one that of a message that was there when "
+    "the prompt was sent",
 )
 def distinct_message_ids(session: Session) -> Verdict:
     accepted = sorted(session.accepted, key=lambda submission: submission.answered_at)
     if len(accepted) > 1:
         yield EXERCISED
+    lost = {json.dumps(s.blocks, sort_keys=True) for s in session.submissions if s.response is None}
     first_use: dict[tuple[str, str], Submission] = {}
     for submission in accepted:
         life = submission.request.connection.name if session.creations > 1 else ""
         earlier = first_use.setdefault((life, submission.message_id or ""), submission)
+        if earlier is submission and not life and json.dumps(submission.blocks, sort_keys=True) not in lost:
+            yield from _has_an_earlier_id(submission)  # else it is prompt.retry-is-a-new-message's
         if earlier is not submission and earlier.response is not None and submission.response is not None:
             yield violation(
                 f"two submissions were answered with the messageId {submission.message_id!r}",
@@ -231,6 +259,19 @@ def distinct_message_ids(session: Session) -> Verdict:
                     (submission.response, "gets it again"),
                 ),
             )
+
+
+def _has_an_earlier_id(submission: Submission) -> Verdict:
+    """Whether its id is that of a message that no accepted submission of this history became."""
+    known = submission.session.first_update_of("user", submission.message_id or "")
+    if known is not None and known.seq < submission.seq and submission.response is not None:
+        yield EXERCISED
+        yield violation(
+            f"a submission was answered with the messageId {submission.message_id!r} of an earlier message",
+            (known.event, "this message is in the conversation"),
+            (submission.request.event, "a submission"),
+            (submission.response, "gets the id of that message"),
+        )
 
 
 @rule(
