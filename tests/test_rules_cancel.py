@@ -268,6 +268,12 @@ class TestEndsIdleCancelled:
         assert story.fails(ENDS) == ["cancelled work was never reported as ended"]
         assert self.two_at_work().idle("cancelled", at="bob").idle("cancelled").passes(ENDS)
 
+    def test_the_session_of_another_process_that_has_the_same_id(self) -> None:
+        story = at_work(driven=True).begin(at="bob")
+        story.reply(story.prompt("Job", at="bob"), messageId="u1", at="bob").running(at="bob").cancel(at="bob")
+        story.idle("cancelled", at="bob").after(2).says("a1", " done.").idle("end_turn")
+        assert story.passes(ENDS)
+
     def test_a_client_that_lags_behind_cancels_no_later_work(self) -> None:
         """What its cancel stopped was over before the other client's next work began."""
         story = Story().begin().initialize(at="bob")
@@ -710,6 +716,18 @@ class TestOnlyWhenCancelled:
         story.reply(second, messageId="u2").user("u2", "/stop").idle("cancelled")
         assert story.fails(ONLY) == []
         assert story.warns(ONLY)
+
+    @pytest.mark.parametrize("parent", ["s", "other"])
+    def test_a_subagent_stops_with_the_session_that_it_works_for(self, parent: str) -> None:
+        story = at_work().update("subagent_update", sessionId="kid", title="Kid", session=parent)
+        story.running(session="kid").says("k", "Looking", session="kid").after(2).cancel()
+        assert bool(story.idle("cancelled", session="kid").idle("cancelled").fails(ONLY)) is (parent != "s")
+
+    @pytest.mark.parametrize("method", ["auth/logout", "session/archive"])
+    def test_what_a_client_may_stop_work_with(self, method: str) -> None:
+        story = at_work()
+        asked = story.request(method, {"sessionId": "s"} if method.startswith("session") else {})
+        assert story.idle("cancelled").reply(asked).passes(ONLY)
 
     def test_a_client_that_left(self) -> None:
         assert at_work(driven=True).control("closed").idle("cancelled").passes(ONLY)

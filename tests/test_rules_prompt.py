@@ -451,6 +451,12 @@ class TestRetry:
         story = self.lost(driven=driven)
         assert story.reply(story.prompt("Publish", at="bob"), at="bob", messageId="u2").passes(self.rule)
 
+    def test_a_new_session_of_the_next_life_counts_anew(self) -> None:
+        story = Story().begin()
+        story.prompt("Publish")
+        story.user("u1", "Publish").control("cut").begin(at="bob")
+        assert story.reply(story.prompt("Publish", at="bob"), at="bob", messageId="u1").fails(self.rule) == []
+
     def test_not_sent_again(self) -> None:
         assert self.lost().silent(self.rule)
 

@@ -83,6 +83,16 @@ class TestRunning:
         story = accepted(story, "More", "u2").says("b", "By the way: the build is green.")
         assert story.idle("end_turn", background=[]).running().idle("end_turn", background=[]).passes(self.rule)
 
+    @pytest.mark.parametrize("told", [True, False])
+    def test_a_snapshot_before_the_work_of_two_prompts(self, told: bool) -> None:
+        story = accepted(foreign()).running().says("a", "Hi").idle("end_turn", background=[])
+        story = accepted(story, "More", "u2").says("b", "By the way").idle("end_turn", background=[])
+        third = story.prompt("Third")
+        if told:
+            story.running(background=[]).says("c", "More.").idle("end_turn", background=[])
+        story.reply(third, messageId="u3").user("u3", "Third").running(background=[]).idle("end_turn", background=[])
+        assert bool(story.fails(self.rule)) is not told
+
     def test_the_first_idle_after_a_resume(self) -> None:
         story = Story(driven=False).initialize()
         story.reply(story.resume()).idle("end_turn")

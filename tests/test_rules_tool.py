@@ -226,6 +226,11 @@ class TestOneIdOneCall:
         story.update("tool_call_update", at="ada#2", toolCallId="c1", status="pending", title="Run")
         assert len(story.fails(self.rule)) == 1
 
+    def test_two_lives_that_count_by_themselves(self) -> None:
+        story = self.finished().control("exited").begin(at="bob")
+        story.update("tool_call_update", at="bob", toolCallId="c1", status="pending", title="Run")
+        assert story.fails(self.rule) == []
+
     def test_a_client_that_lags_behind(self) -> None:
         story = Story().begin()
         story.reply(story.resume(at="bob"), at="bob")

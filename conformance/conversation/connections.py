@@ -210,7 +210,15 @@ class Connection(Traffic):
 
 
 MOST_OF_A_WINDOW: Final = 0.8
-MAY_STOP: Final = ("_", "session/set_config_option", "tool_call/", "terminal/", "session/cancel_")
+MAY_STOP: Final = (
+    "_",
+    "auth/logout",
+    "session/archive",
+    "session/cancel_",
+    "session/set_config_option",
+    "terminal/",
+    "tool_call/",
+)
 """How methods begin whose request may, in an agent's own way, stop work."""
 _NO_BARRIERS: Final = ("session/prompt", "session/resume", "session/new", "session/close")
 

@@ -119,10 +119,11 @@ class Session:
     def cancel_between(self, start: float, end: float, view: View) -> tuple[Connection, Event] | None:
         """The first session/cancel between two positions that obliges the agent to stop what `view` shows, with the
         connection that sent it: its own, or one that had been told of work, too. What that of another client is to the
-        agent is not said: its process may know nothing of the work."""
+        agent is not said: its process may know nothing of the work. Where the id was given twice, it is about the
+        session of its sender."""
         for sender, cancel in self.cancels_between(start, end):
             own = sender.views.get(self.id)
-            if own is view or (own is not None and own.state_at(cancel.seq) in BUSY):
+            if own is view or (own is not None and self.creations < 2 and own.state_at(cancel.seq) in BUSY):
                 return sender, cancel
         return None
 

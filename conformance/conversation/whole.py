@@ -105,6 +105,26 @@ class Conversation:
         triggers = self.profile.get("triggers")
         return triggers if isinstance(triggers, dict) else {}
 
+    @cached_property
+    def _announced_by(self) -> dict[str, set[str]]:
+        """Session -> the sessions whose updates tell of it as a subagent."""
+        found: dict[str, set[str]] = {}
+        for view in self.views:
+            for update in view.updates:
+                child = update.body.get("sessionId") if update.kind == "subagent_update" else None
+                if isinstance(child, str):
+                    found.setdefault(child, set()).add(view.id)
+        return found
+
+    def worked_for_by(self, session: Session) -> list[Session]:
+        """The sessions that it is a subagent of, or a subagent of theirs."""
+        found, todo = {session.id}, [session.id]
+        while todo:
+            new = self._announced_by.get(todo.pop(), set()) - found
+            found |= new
+            todo += new
+        return [self.sessions[identifier] for identifier in sorted(found - {session.id})]
+
     @property
     def views(self) -> Iterator[View]:
         for connection in self.connections.values():

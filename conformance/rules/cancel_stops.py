@@ -24,6 +24,7 @@ OVERTAKEN: Final = "work ended as cancelled by a stop that was on its way when i
     "that left",
     never="a repeated idle snapshot that carries the last stop reason; a cancel between a prompt and its running, "
     "other work in between or not; "
+    "a stop of the session that this one is a subagent of; "
     "work that something else of a client may have stopped (a prompt, a method of the agent's own): a warning",
 )
 def only_when_cancelled(work: Work) -> Verdict:
@@ -48,6 +49,8 @@ def stopped_by_nobody(work: Work) -> Finding | None:
     if session.stops_between(since, ended.seq) or any(
         _is_stop(view.connection, since, ended.seq) for view in session.views
     ):
+        return None
+    if any(other.stops_between(before, ended.seq) for other in session.conversation.worked_for_by(session)):
         return None
     prompts = submissions or ([owed] if owed is not None else [])
     first = (prompts[0].request.event, "this prompt begins work") if prompts else (work.began.event, "work begins")

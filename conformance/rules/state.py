@@ -99,12 +99,12 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
 
 
 def _is_begun_later(view: View, state: State) -> bool:
-    """Whether an idle that may be a mere snapshot is followed by work before anything else is asked, or by nothing
-    that would tell."""
-    following = next(iter(view.session.submissions_after(state.seq)), None)
-    work = next(iter(view.works_after(state.seq)), None)
-    if work is not None:
-        return following is None or work.seq < following.seq
+    """Whether an idle that may be a mere snapshot is followed by work before anything else is asked, by more works than
+    there are prompts, or by nothing that would tell."""
+    asked, works = view.session.submissions_after(state.seq), view.works_after(state.seq)
+    following = next(iter(asked), None)
+    if works:
+        return following is None or works[0].seq < following.seq or len(works) > len(asked)
     return following is None and quiet_barrier(view, state.seq) is None
 
 

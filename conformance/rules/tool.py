@@ -209,16 +209,17 @@ def _values(step: ToolStep) -> Iterator[tuple[str, str]]:
     "connection; or back to in_progress with another kind or input; or has any status in later work, with another "
     "input, or another title and kind",
     never="a title that is refined while or after the call runs; a replay, which tells the call from its beginning; a "
-    "client that sees the same updates later than another",
+    "client that sees the same updates later than another; two sessions, of two lives of the agent, under one id",
 )
 def one_id_one_call(session: Session) -> Verdict:
-    steps: dict[str, list[ToolStep]] = {}
+    steps: dict[tuple[str, str], list[ToolStep]] = {}
     for view in session.views:
+        life = view.connection.name if session.creations > 1 else ""
         for identifier, call in view.tool_calls.items():
-            steps.setdefault(identifier, []).extend(call.steps)
+            steps.setdefault((life, identifier), []).extend(call.steps)
     if len(steps) > 1:
         yield EXERCISED
-    for identifier, told in steps.items():
+    for (_, identifier), told in steps.items():
         found = _taken_over(sorted(told, key=lambda step: step.update.seq))
         if found is not None:
             final, taker, differences = found
