@@ -726,6 +726,12 @@ class TestBlocks:
         story = turn(foreign(), "Hello", "u")
         assert turn(story.refuse(blocks(story, LINK), -32603), "Again", "u2").fails(self.baseline)
 
+    def test_a_passing_failure_of_an_agent_that_takes_links(self) -> None:
+        story = turn(foreign(), "Hello", "u")
+        story.refuse(blocks(story, self.text, LINK), -32603, "quota exhausted").after(60)
+        story.reply(blocks(story, self.text, LINK), messageId="u2").user("u2", "Look").running().idle("end_turn")
+        assert turn(story, "Again", "u3").passes(self.baseline)
+
     def test_a_busy_agent_may_refuse_anything(self) -> None:
         story = turn(foreign(), "Hello", "u").running()
         assert story.refuse(blocks(story, self.text, LINK), -32602).fails(self.baseline) == []

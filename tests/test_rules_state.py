@@ -150,6 +150,15 @@ class TestIdle:
         story = self.answered("call-tool").control("waited", **{"for": "idle", "session": "s", "seconds": 15})
         assert story.passes(self.rule)
 
+    def test_the_model_was_asked_by_another_session_meanwhile(self) -> None:
+        story = self.answered("call-tool")
+        story.reply(story.request("session/new", {"cwd": "/w"}), sessionId="t")
+        story.reply(story.prompt("Two", nonce="acp-2", session="t"), messageId="v").running(session="t")
+        story.control("model-request", at="", number=2, nonce="acp-2", group="t", last_user=True)
+        story.control("model-answered", at="", number=2, how="say", status=200, injected=False)
+        story.idle("end_turn", session="t").control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert story.passes(self.rule)
+
     @pytest.mark.parametrize("seconds", [31, 600])
     def test_a_tool_takes_its_time(self, seconds: float) -> None:
         story = tool(accepted(foreign()).running().says("a", "They take long."), "in_progress")
@@ -501,6 +510,13 @@ class TestBackgroundListIsComplete:
     def test_a_note_on_a_finished_message(self) -> None:
         story = self.ended(status="completed")
         assert story.update("agent_message", messageId="a", _meta={"tokens": 3}).passes(self.rule)
+
+    @pytest.mark.parametrize("shown", ["t", "another"])
+    def test_its_tool_call_is_listed(self, shown: str) -> None:
+        story = foreign().running(background=[]).update("terminal_update", terminalId="t", command="serve")
+        tool(story, "in_progress", content=[{"type": "terminal", "terminalId": shown}])
+        story.idle("end_turn", background=[CALL]).update("terminal_output_chunk", terminalId="t", data="aGk=")
+        assert bool(story.fails(self.rule)) is (shown != "t")
 
     def test_an_item_that_nobody_knows(self) -> None:
         assert tool(self.ended({"type": "_cron"}), "completed").passes(self.rule)

@@ -51,6 +51,15 @@ class TestDenied:
         assert story.fails(self.rule) == ["a tool call was run although the permission for it was denied"]
         assert [event.dir for event, _ in story.outcome(self.rule).findings[0].because] == ["agent", "client", "agent"]
 
+    @pytest.mark.parametrize(("pause", "end"), [(0.0, "failed"), (0.0, "completed"), (1.0, "failed")])
+    def test_reported_as_running_with_the_request(self, pause: float, end: str) -> None:
+        """The line was on its way when the answer came."""
+        story = tool(select(self.asked().after(pause), "no"), "in_progress")
+        story.update("state_update", state="requires_action").after(0.5).running()
+        tool(story, end).idle("end_turn")
+        is_unsure = not pause and end == "failed"
+        assert (len(story.fails(self.rule)), len(story.warns(self.rule))) == ((0, 1) if is_unsure else (1, 0))
+
     @pytest.mark.parametrize("status", ["failed", "cancelled"])
     def test_refused(self, status: str) -> None:
         assert tool(select(self.asked(), "no"), status).passes(self.rule)
@@ -209,6 +218,12 @@ class TestOneIdOneCall:
     )
     def test_told_again_in_the_next_turn(self, body: dict[str, Any]) -> None:
         assert self.in_the_next_turn(**body).fails(self.rule) == []
+
+    def test_a_failed_call_that_is_tried_again(self) -> None:
+        story = tool(Story().begin(), "in_progress", title="Run", kind="execute", rawInput={"timeout": 5})
+        tool(story, "failed")
+        assert tool(story, "in_progress", rawInput={"timeout": 50}).fails(self.rule) == []
+        assert tool(story, "in_progress", kind="read", rawInput={"path": "a"}).fails(self.rule)
 
     def test_two_calls(self) -> None:
         assert tool(self.finished(), "pending", id="c2", title="Run").passes(self.rule)

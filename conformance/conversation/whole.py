@@ -56,6 +56,15 @@ class Conversation:
         return any(connection.is_other_version for connection in self.connections.values())
 
     @cached_property
+    def sessions_with(self) -> dict[str, set[str]]:
+        """Nonce -> ids of the sessions in which it was submitted."""
+        found: dict[str, set[str]] = {}
+        for submission in self.submissions:
+            if submission.nonce is not None:
+                found.setdefault(submission.nonce, set()).add(submission.session.id)
+        return found
+
+    @cached_property
     def model_requests_for(self) -> dict[str, list[ModelRequest]]:
         """Nonce -> the model requests for that prompt, side requests left out."""
         found: dict[str, list[ModelRequest]] = {}

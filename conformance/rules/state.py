@@ -12,6 +12,7 @@ from conformance.conversation import (
     View,
     Work,
 )
+from conformance.conversation.span import between
 from conformance.history import Event
 from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
@@ -219,9 +220,11 @@ def is_done(work: Work, waited: Event) -> bool:
 
 
 def _model_requests_of(work: Work, waited: Event) -> list[ModelRequest]:
-    """What the scripted model was asked meanwhile: what becomes of the work is its to say."""
-    asked = work.view.session.conversation.model_requests
-    return [request for request in asked if work.seq < request.seq < waited.seq and not request.is_side]
+    """What the scripted model was asked meanwhile, not for another session: what becomes of the work is its to say."""
+    session = work.view.session
+    asked = between(session.conversation.model_requests, work.seq, waited.seq)
+    asked_in = session.conversation.sessions_with
+    return [r for r in asked if not r.is_side and session.id in asked_in.get(r.nonce or "", {session.id})]
 
 
 def _done_at(work: Work, last: Update, waited: Event) -> Event | None:

@@ -277,8 +277,8 @@ def background_on_every_update(view: View) -> Verdict:
     exercised="a turn-ending idle with a background list",
     proof="after that idle, and before new work, a tool call or terminal that is not listed goes on, or output of "
     "the ended work does; or a tool call of work that ended by itself was left in progress and unlisted",
-    never="a tool call whose process is listed as a terminal; a list with items of an unknown type; work that was "
-    "cancelled",
+    never="a tool call whose process is listed as a terminal, or a terminal whose tool call is listed; a list with "
+    "items of an unknown type; work that was cancelled",
 )
 def background_list_is_complete(work: Work) -> Verdict:
     ended, view = work.ended, work.view
@@ -336,8 +336,8 @@ def _goes_on_unlisted(
     update: Update, work: Work, known: dict[tuple[str, str], Any], *, has_terminals: bool
 ) -> tuple[str, Event] | None:
     """What an update after the idle shows to go on though it began before it and is not listed, with the event of its
-    beginning. A tool call may be listed as the terminal that is its process; one of earlier work that is only closed as
-    failed or cancelled may have been forgotten."""
+    beginning. A tool call may be listed as the terminal that is its process, and a terminal as the tool call that shows
+    it; a tool call of earlier work that is only closed as failed or cancelled may have been forgotten."""
     view, ended_at = work.view, work.ended_at
     if update.kind.startswith("tool_call") and not has_terminals:
         call = view.tool_calls.get(str(update.body.get("toolCallId")))
@@ -350,6 +350,9 @@ def _goes_on_unlisted(
     if update.kind.startswith("terminal"):
         terminal = view.terminals.get(str(update.body.get("terminalId")))
         if terminal is None or not work.began_with(terminal.updates[0]) or ("terminal", terminal.id) in known:
+            return None
+        listed = (view.tool_calls.get(identifier) for kind, identifier in known if kind == "tool_call")
+        if any(call is not None and terminal.id in call.terminal_ids for call in listed):
             return None
         had_exited = terminal.exited is not None and terminal.exited.seq < ended_at
         return None if had_exited else (f"the terminal {terminal.id!r}", terminal.updates[0].event)

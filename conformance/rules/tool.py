@@ -13,6 +13,8 @@ from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, v
 from conformance.wire import shown
 
 OPEN_STATUSES: Final = ("pending", "in_progress", "paused")
+BURST: Final = 0.05
+"""Seconds within which two lines may have been written at once."""
 
 
 @rule(
@@ -24,7 +26,8 @@ OPEN_STATUSES: Final = ("pending", "in_progress", "paused")
     proof="the tool call goes from pending to in_progress after the denial, or its effect is seen; completed with no "
     "in_progress is a warning (an agent may close a refused call with a refusal text)",
     never="a tool call that was running before it asked; one that another permission request approved; a request that "
-    "the agent took back for a reason of its own",
+    "the agent took back for a reason of its own; one that is reported as running in one burst with the request, and "
+    "as failed or cancelled in the end: a warning",
 )
 def denied_is_not_run(permission: Permission) -> Verdict:
     answer = permission.answer
@@ -46,7 +49,8 @@ def denied_is_not_run(permission: Permission) -> Verdict:
             continue
         if step.names == "in_progress" and before not in FINAL_STATUSES:
             ran = (step.update.event, "and the tool call is reported as running")
-            if before in ("in_progress", "paused") or "error" in answer.message or _is_custom(permission):
+            is_unsure = "error" in answer.message or _is_custom(permission) or _was_begun_at_once(permission, step)
+            if before in ("in_progress", "paused") or is_unsure:
                 yield warning("a tool call goes on after its permission request was not approved", asked, denied, ran)
             else:
                 yield violation("a tool call was run although the permission for it was denied", asked, denied, ran)
@@ -72,6 +76,14 @@ def _is_unsure(permission: Permission) -> bool:
     ):
         return True
     return permission.tool_call_id in permission.view.session.calls_perhaps_approved
+
+
+def _was_begun_at_once(permission: Permission, step: ToolStep) -> bool:
+    """Whether the step may have been written with the request, before the answer was read: in one burst with it, of a
+    call that did not come to a good end."""
+    call = permission.view.tool_calls.get(permission.tool_call_id or "")
+    is_burst = step.update.event.t - permission.request.event.t < BURST
+    return is_burst and call is not None and call.status in ("failed", "cancelled")
 
 
 def _is_custom(permission: Permission) -> bool:
@@ -208,7 +220,8 @@ def _values(step: ToolStep) -> Iterator[tuple[str, str]]:
     proof="a call that reached a final status goes back to pending with another title, kind or input, on any "
     "connection; or back to in_progress with another kind or input; or has any status in later work, with another "
     "input, or another title and kind",
-    never="a title that is refined while or after the call runs; a replay, which tells the call from its beginning; a "
+    never="a title that is refined while or after the call runs, or the input of a failed call that is tried again in "
+    "the same work; a replay, which tells the call from its beginning; a "
     "client that sees the same updates later than another; two sessions, of two lives of the agent, under one id",
 )
 def one_id_one_call(session: Session) -> Verdict:
@@ -250,7 +263,8 @@ def _is_another(step: ToolStep, final: ToolStep, differences: set[str]) -> bool:
     ended."""
     if step.names == "pending":
         return bool(differences)
-    if step.names == "in_progress" and differences & {"kind", "rawInput"}:
+    is_retry = final.names == "failed" and differences == {"rawInput"}  # tried again, with an input that is refined
+    if step.names == "in_progress" and differences & {"kind", "rawInput"} and not is_retry:
         return True
     work, is_same_view = step.update.work, step.update.view is final.update.view
     is_later = is_same_view and work is not None and final.update.work is not work
