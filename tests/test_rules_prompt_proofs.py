@@ -253,6 +253,13 @@ class TestFailure:
         assert story.idle("end_turn").warns(FAILURE) == ["work that brought nothing but an error ended with end_turn"]
         assert story.proof(FAILURE) == [4, 9, 10]
 
+    def test_work_for_two_prompts_is_told_once(self) -> None:
+        story = foreign()
+        for number in (1, 2):
+            story.reply(story.prompt(f"Hello {number}"), messageId=f"u{number}").user(f"u{number}", f"Hello {number}")
+        story.running().says("a", "Error: quota").idle("end_turn")
+        assert story.warns(FAILURE) == ["work that brought nothing but an error ended with end_turn"]
+
     def test_words_beside_a_tool_call_or_another_end(self) -> None:
         story = foreign()
         story.reply(story.prompt("Hello"), messageId="u").user("u", "Hello").running()

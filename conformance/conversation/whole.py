@@ -65,6 +65,11 @@ class Conversation:
         return found
 
     @cached_property
+    def failed_model_requests(self) -> list[ModelRequest]:
+        """Those that the script made fail."""
+        return [request for request in self.model_requests if request.was_failed]
+
+    @cached_property
     def model_requests_for(self) -> dict[str, list[ModelRequest]]:
         """Nonce -> the model requests for that prompt, side requests left out."""
         found: dict[str, list[ModelRequest]] = {}

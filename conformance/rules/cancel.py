@@ -133,7 +133,8 @@ def no_idle_by(work: Work, cancel: Event) -> Event | None:
 def cut_short(work: Work, cancel: Event) -> tuple[Event, str] | None:
     """What shows that the cancel, and nothing else, ended the work: it could not have ended by itself just then."""
     conversation, view = work.view.session.conversation, work.view
-    held = next((r.held for r in conversation.model_requests if _is_held(r, work, cancel)), None)
+    asked = between(conversation.model_requests, work.seq, cancel.seq)
+    held = next((request.held for request in asked if _is_held(request, work, cancel)), None)
     if held is not None:
         return held, "the model is held: the work cannot end by itself"
     for permission in between(view.permissions, work.seq, cancel.seq):
@@ -182,7 +183,7 @@ def _fails_beside(update: Update, work: Work, cancel: Event) -> bool:
 
 def _is_held(request: ModelRequest, work: Work, cancel: Event) -> bool:
     """Whether the script held this model request of the work from before the cancel until the work's end."""
-    if request.held is None or request.is_shared or not work.seq < request.seq or request.held.seq > cancel.seq:
+    if request.held is None or request.is_shared or request.held.seq > cancel.seq:
         return False
     if request.released is not None and request.released.seq < work.ended_at:
         return False
@@ -241,10 +242,9 @@ def _may_have_failed(work: Work) -> bool:
     session, before = work.view.session, work.previous.ended_at if work.previous is not None else -1.0
     texts = [submission.text for submission in session.inserted_between(before, work.ended_at)]
     return any(
-        request.was_failed
-        and request.answered is not None
+        request.answered is not None
         and (work.holds(request.answered.seq) or any(request.nonce and request.nonce in text for text in texts))
-        for request in session.conversation.model_requests
+        for request in session.conversation.failed_model_requests
     )
 
 

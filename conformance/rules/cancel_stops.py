@@ -4,7 +4,7 @@ CancelSessionNotification)."""
 from typing import Final
 
 from conformance.conversation import MESSAGE_KINDS, Connection, Session, Work
-from conformance.conversation.span import between
+from conformance.conversation.span import between, first_after
 from conformance.history import Event
 from conformance.rules.cancel import LONG, apart
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Finding, Kind, Verdict, rule, violation, warning
@@ -120,11 +120,12 @@ def _is_stop(connection: Connection, start: float, end: float) -> bool:
     never="an idle snapshot in answer to the cancel; work that may have begun before the prompt was inserted",
 )
 def idle_session_is_quiet(connection: Connection) -> Verdict:
+    nameless = [response for response in connection.strays if response.message.get("id") is None]
     for view in connection.views.values():
         for sender, cancel in view.session.cancels:
             if sender is not connection or not _is_idle(view.session, cancel):
                 continue
-            stray = next((e for e in connection.strays if e.seq > cancel.seq and e.message.get("id") is None), None)
+            stray = first_after(nameless, cancel.seq)
             if stray is not None and connection.last_client_line_before(stray.seq) is cancel:
                 yield violation(
                     "a notification was answered",

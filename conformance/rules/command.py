@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from conformance.conversation import BUSY, Connection, State, Submission, Update
+from conformance.conversation.span import before
 from conformance.history import Event
 from conformance.rules.insertion import unreported_at
 from conformance.rules.registry import EXERCISED, MUST, Verdict, not_applicable, rule, violation
@@ -33,8 +34,7 @@ def is_command(submission: Submission) -> bool:
 def advertised_before(submission: Submission) -> set[str]:
     """Names in the last list of commands that the submitter had when it sent the prompt."""
     view = submission.view
-    lists = view.command_lists if view is not None else []
-    last = next((update for update in reversed(lists) if update.seq < submission.seq), None)
+    last = before(view.command_lists, submission.seq) if view is not None else None
     return {name for name in names_in(last.body.get("availableCommands")) if name} if last is not None else set()
 
 
@@ -130,9 +130,10 @@ def _without_running(
     if view is None or response is None:
         return
     idle = next((state for state in states if state.stop_reason is not None), None)
-    told = {state.stop_reason for other in view.session.views for state in other.states if state.seq < submission.seq}
     output: Update | None = next((u for u in view.updates_between(submission.seq, until) if is_output(u)), None)
-    if idle is not None and (idle.stop_reason not in told or (output is not None and output.seq < idle.seq)):
+    told = view.session.stop_reasons.get(idle.stop_reason or "", {}) if idle is not None else {}
+    is_new = not any(seq < submission.seq for seq in told.values())
+    if idle is not None and (is_new or (output is not None and output.seq < idle.seq)):
         parts = sorted([command, answered, (idle.event, "idle with a stop reason")], key=lambda part: part[0].seq)
         yield violation("a command ended work that never began: running was not reported", *parts)
         return

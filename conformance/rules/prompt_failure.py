@@ -115,6 +115,9 @@ def _looks_failed(submission: Submission) -> Verdict:
     work = submission.work
     if work is None or work.ended is None or work.stop_reason != "end_turn" or not submission.request.succeeded:
         return
+    since = work.previous.ended_at if work.previous is not None else -1.0
+    if next(iter(submission.session.inserted_between(since, work.ended_at)), submission) is not submission:
+        return  # told of the first prompt of the work
     told = [u for u in work.updates if u.kind in SAYING and not u.view.is_replayed(u)]
     said = [u for u in told if u.kind != "notice"]
     if any(u.kind == "tool_call_update" for u in said):

@@ -5,6 +5,7 @@ from collections import deque
 from itertools import zip_longest
 
 from conformance.conversation import STANDARD_STATES, Permission, Request, Update, View, Work
+from conformance.conversation.span import between
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 from conformance.rules.state import ASIDE, BURST, is_output
@@ -28,16 +29,18 @@ def leaves_requires_action(work: Work) -> Verdict:
     states = [state for state in work.states if state.value in STANDARD_STATES]
     asked = deque(connection.agent_requests_between(work.seq, work.ended_at))
     open_requests: list[Request] = []
+    latest = -1.0  # where the last of them is answered
     for state, following in zip_longest(states, states[1:]):
         until = following.seq if following is not None else float("inf")
         while asked and asked[0].seq < until:
-            open_requests.append(asked.popleft())
-        open_requests = [r for r in open_requests if r.answered_at > state.seq and r.session_id in (view.id, None)]
-        if (
-            state.value != "requires_action"
-            or not open_requests
-            or any(r.response is None or r.answered_at > until for r in open_requests)
-        ):
+            request = asked.popleft()
+            if request.session_id in (view.id, None):
+                open_requests.append(request)
+                latest = max(latest, request.answered_at)
+        if latest == float("inf") or latest > until:
+            continue
+        open_requests = [request for request in open_requests if request.answered_at > state.seq]
+        if state.value != "requires_action" or not open_requests:
             continue
         answer = max((r.response for r in open_requests if r.response is not None), key=lambda event: event.seq)
         yield EXERCISED
@@ -136,9 +139,10 @@ def _has_other_work(permission: Permission) -> bool:
     asking = view.tool_calls.get(permission.tool_call_id or "")
     if asking is not None and asking.steps and asking.first.update.seq < work.seq:
         return True
-    named = {u.body.get("toolCallId") for u in work.updates if u.kind == "tool_call_update" and u.seq < permission.seq}
-    others = (view.tool_calls.get(str(identifier)) for identifier in named if identifier != permission.tool_call_id)
-    return any(call is not None and call.status_at(permission.seq) == "in_progress" for call in others)
+    told = (u for u in between(work.updates, -1, permission.seq) if u.kind == "tool_call_update")
+    calls = (view.tool_calls.get(str(update.body.get("toolCallId"))) for update in told)
+    others = (call for call in calls if call is not None and call.id != permission.tool_call_id)
+    return any(call.status_at(permission.seq) == "in_progress" for call in others)
 
 
 def _hold_window(view: View, start: float, end: float) -> Event | None:
