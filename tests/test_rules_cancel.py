@@ -207,6 +207,15 @@ class TestEndsIdleCancelled:
         story.control("model-held", number=1).cancel().idle("end_turn")
         assert story.fails(ENDS)
 
+    def test_the_model_was_held_for_the_next_work(self) -> None:
+        """The line that ended the greeting was read after those of the model."""
+        story = Story().begin().running().says("g", "Hello!")
+        first = story.prompt("Long job", nonce="acp-1")
+        story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=True)
+        story.control("model-held", number=1).cancel().idle("end_turn")
+        story.reply(first, messageId="u1").user("u1", "Long job acp-1").running().idle("cancelled")
+        assert story.fails(ENDS) == []
+
     def test_a_driven_end_turn_without_a_held_model_is_a_warning(self) -> None:
         story = at_work(driven=True).cancel().after(0.4).idle("end_turn")
         assert story.fails(ENDS) == []

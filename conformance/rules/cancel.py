@@ -182,12 +182,14 @@ def _fails_beside(update: Update, work: Work, cancel: Event) -> bool:
 
 
 def _is_held(request: ModelRequest, work: Work, cancel: Event) -> bool:
-    """Whether the script held this model request of the work from before the cancel until the work's end."""
+    """Whether the script held this model request of the work from before the cancel until the work's end. Its prompt
+    was inserted by then: the model and the agent are heard by two ways, and a work may be over before that."""
     if request.held is None or request.is_shared or request.held.seq > cancel.seq:
         return False
     if request.released is not None and request.released.seq < work.ended_at:
         return False
-    return any(submission.nonce == request.nonce for submission in work.view.session.submissions)
+    prompts = (s for s in work.view.session.submissions if s.nonce == request.nonce)
+    return any(prompt.inserted_at < work.ended_at for prompt in prompts)
 
 
 def may_have_crossed(work: Work, cancel: Event) -> bool:
