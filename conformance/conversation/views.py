@@ -155,6 +155,13 @@ class View:
         return before(self.works, seq)
 
     @cached_property
+    def hears_at_work(self) -> bool:
+        """Whether the agent is known to read while it works: it answered a request that was sent in the middle of work,
+        or ended work as cancelled. One that does not reads a cancel when nothing is left to stop."""
+        barrier = self.connection.barrier_after
+        return any(w.stop_reason == "cancelled" or barrier(w.seq, w.ended_at) is not None for w in self.works)
+
+    @cached_property
     def command_lists(self) -> list[Update]:
         """Its available_commands_update updates."""
         return [update for update in self.updates if update.kind == "available_commands_update"]

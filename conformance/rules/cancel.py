@@ -7,7 +7,7 @@ from typing import Final
 from conformance.conversation import ModelRequest, Permission, Submission, Update, Work
 from conformance.conversation.span import between
 from conformance.history import Event
-from conformance.rules.cancel_pattern import ended_each_time, hears_at_work
+from conformance.rules.cancel_pattern import ended_each_time
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
 
 BURST: Final = 0.05
@@ -198,7 +198,7 @@ def may_have_crossed(work: Work, cancel: Event) -> bool:
         return False
     gap = apart(cancel, work.ended.event)
     if work.view.session.conversation.is_driven:
-        return gap < LONG or not hears_at_work(work)
+        return gap < LONG or not work.view.hears_at_work
     last = next((u for u in reversed(work.updates) if u.kind in OUTPUT), None)
     return gap < BURST or (gap < ENDING and last is not None and apart(last.event, work.ended.event) < ENDING)
 

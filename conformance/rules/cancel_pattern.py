@@ -1,5 +1,5 @@
-"""What many stops show that one does not: whether the agent reads anything while it works, and whether the cancels of
-a session, or the closes of a connection, end the work each time, which a race may explain once and not in a row."""
+"""What many stops show that one does not: whether the cancels of a session, or the closes of a connection, end the work
+each time, which a race may explain once and not in a row."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -95,13 +95,3 @@ def closed_each_time(connection: Connection) -> list[Part]:
     if any(each.work.stop_reason in TOLD for each in stopped):
         return []
     return _row(sorted(stopped, key=lambda each: each.stop.seq), alone, "closed")
-
-
-def hears_at_work(work: Work) -> bool:
-    """Whether the agent is known to read while it works: it answered a request that was sent in the middle of work,
-    or ended work as cancelled. One that does not reads a cancel when nothing is left to stop."""
-    view, connection = work.view, work.view.connection
-    return any(
-        other.stop_reason == "cancelled" or connection.barrier_after(other.seq, other.ended_at) is not None
-        for other in view.works
-    )

@@ -4,7 +4,6 @@ after insertion')."""
 from conformance.conversation import Connection, Submission, Work
 from conformance.history import Event
 from conformance.rules.cancel import BURST, LONG, apart
-from conformance.rules.cancel_pattern import hears_at_work
 from conformance.rules.insertion import reported_at_all
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Finding, Verdict, rule, violation, warning
 from conformance.wire import request_key
@@ -236,7 +235,9 @@ def _outlived(submission: Submission, cancel: Event, proof: list[tuple[Event, st
         if first.seq > idle.seq and apart(cancel, first) >= BURST:
             work = view.work_at(cancel.seq) if view is not None else None
             is_driven = submission.session.conversation.is_driven
-            crossed = is_driven and work is not None and not (hears_at_work(work) and _was_heard(work, cancel, first))
+            crossed = (
+                is_driven and work is not None and not (work.view.hears_at_work and _was_heard(work, cancel, first))
+            )
             tell = warning if crossed else violation
             finding = tell(
                 "a held prompt was inserted after the cancel", *proof, (first, "and the held prompt is inserted now")
