@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from conformance.conversation.calls import task_of
+from conformance.conversation.calls import Permission, task_of
 from conformance.conversation.facts import (
     BUSY,
     Message,
