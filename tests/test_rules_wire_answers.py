@@ -173,6 +173,17 @@ class TestPrompts:
         assert bool(self.waited(story, id)) is owed
 
 
+class TestNumbers:
+    @pytest.mark.parametrize(("id", "told"), [(5, "nothing"), (5.0, "warning"), ("5", "violation"), (5.5, "violation")])
+    def test_an_id_in_another_form(self, id: Any, told: str) -> None:
+        story = foreign()
+        story.request("session/list", id=5)
+        kinds = [str(f.kind) for f in story.reply(id, sessions=[]).outcome("wire.response-id").findings]
+        assert kinds == [told] * (told != "nothing")
+        story = foreign().asks("_ask", {}, id=5).answer(id)
+        assert [str(f.kind) for f in story.outcome("client.wire").findings] == [told] * (told != "nothing")
+
+
 class TestArrays:
     items = [{"jsonrpc": "2.0", "id": 77, "method": "session/list", "params": {}}]  # noqa: RUF012
 

@@ -7,12 +7,12 @@ from typing import Final
 
 from conformance.conversation import Connection, Request
 from conformance.conversation.shapes import Shape
-from conformance.conversation.traffic import MOST_ALIKE
+from conformance.conversation.traffic import MOST_ALIKE, look
 from conformance.protocol.methods import CLIENT_METHODS, PROTOCOL_METHODS, V1_METHODS, is_unstable
 from conformance.protocol.validation import Extensions
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
 from conformance.rules.wire import broken_lines, custom_values, undecodable_lines, unknown_fields, wrong_shapes
-from conformance.rules.wire_responses import OUTCOME, flawed_outcome, ids_of, is_response
+from conformance.rules.wire_responses import OUTCOME, flawed_outcome, ids_of, is_response, is_same_number
 from conformance.wire import Kind, request_key, shown
 
 FOR_THE_USER: Final = ("session/request_permission", "elicitation/create")
@@ -124,7 +124,7 @@ def _responses(connection: Connection) -> Iterator[Finding]:
             )
     asked: dict[str, list[Request]] = {}
     for request in connection.agent_requests:
-        asked.setdefault(str(request.id), []).append(request)
+        asked.setdefault(look(request.id), []).append(request)
     refused = connection.agent_malformed_ids
     for event in connection.client_strays if connection.initializes else ():
         identifier = event.message.get("id")
@@ -132,8 +132,9 @@ def _responses(connection: Connection) -> Iterator[Finding]:
             continue  # answers a line that could not be read
         if "error" in event.message and refused.get(request_key(identifier), event.seq) < event.seq:
             continue  # refuses a line of the agent that is no request
-        like = [r for r in asked.get(str(identifier), [])[:MOST_ALIKE] if r.seq < event.seq < r.answered_at]
-        yield violation(
+        like = [r for r in asked.get(look(identifier), [])[:MOST_ALIKE] if r.seq < event.seq < r.answered_at]
+        tell = warning if like and is_same_number(like[0].id, identifier) else violation
+        yield tell(
             f"a response with the id {shown(identifier)}, and no request of the agent has that id",
             *[(r.event, f"the request {shown(r.id)} is pending") for r in like[:1]],
             (event, f"this response has the id {shown(identifier)}"),
@@ -141,9 +142,9 @@ def _responses(connection: Connection) -> Iterator[Finding]:
 
 
 def _silences(connection: Connection) -> Iterator[Finding]:
-    strays = {str(event.message.get("id")): event.seq for event in connection.client_strays}  # the last with each id
+    strays = {look(event.message.get("id")): event.seq for event in connection.client_strays}  # the last with each id
     for request in connection.agent_requests:
-        is_answered = strays.get(str(request.id), -1) > request.seq  # under another id, or one of another type
+        is_answered = strays.get(look(request.id), -1) > request.seq  # under another id, or one of another type
         if request.response is not None or is_answered or request.method in FOR_THE_USER or not _is_an_id(request.id):
             continue
         waited = connection.client_out_of_patience(request.event, answer_to=request)

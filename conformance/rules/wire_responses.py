@@ -46,6 +46,11 @@ def _refuses_a_malformed_line(connection: Connection, event: Event) -> bool:
     return connection.malformed_ids.get(request_key(identifier), event.seq) < event.seq
 
 
+def is_same_number(one: Any, other: Any) -> bool:
+    """Whether both are one number, which JSON may write as 3 and as 3.0."""
+    return {type(one), type(other)} <= {int, float} and bool(one == other)
+
+
 @rule(
     "wire.response-id",
     MUST,
@@ -56,7 +61,7 @@ def _refuses_a_malformed_line(connection: Connection, event: Event) -> bool:
     never="an error with id null that answers a line which could not be read, or with the id that stands in a line "
     "which is no request; a response to an item of an array; an answer to a line that is no UTF-8 and was read all the "
     "same; a response to what was asked before the recording began; digits beyond 2^53, which readers that keep "
-    "numbers as doubles lose: a warning",
+    "numbers as doubles lose, and 3.0 for 3: a warning",
 )
 def response_id(connection: Connection) -> Verdict:
     if any(request.response is not None for request in connection.requests):
@@ -79,6 +84,8 @@ def response_id(connection: Connection) -> Verdict:
         if like is not None and type(like.id) is int and type(identifier) is int:
             told = f"{message}: the agent keeps numbers as doubles, which lose digits beyond 2^53"
             yield warning(told, (like.event, f"the request {shown(like.id)} is pending"), this)
+        elif like is not None and is_same_number(like.id, identifier):
+            yield warning(f"{message} as an integer", (like.event, f"the request {shown(like.id)} is pending"), this)
         elif like is not None:
             yield violation(message, (like.event, f"the request {shown(like.id)} is pending"), this)
         elif connection.initializes:

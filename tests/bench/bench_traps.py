@@ -194,6 +194,36 @@ def resumes(traffic: Traffic, count: int) -> None:
 
 
 @trap
+def replays_and_new_messages(traffic: Traffic, count: int) -> None:
+    """Each thing is told of once before a replay, once more within it, and then there is as much that is new."""
+    content = [{"type": "text", "text": "Hello"}]
+    traffic.answer(traffic.prompt("Hello"), {"messageId": "u"})
+    traffic.update("user_message", messageId="u", content=content)
+    for name in ("old", "new"):
+        traffic.state("running")
+        for number in range(count // 4):
+            text = {"type": "text", "text": f"{name} {number}"}
+            traffic.update("agent_message", messageId=f"{name}{number}", content=[text])
+            traffic.update("agent_message_chunk", messageId=name, content=text)
+            traffic.update("tool_call_update", toolCallId=f"{name}{number}", title=text["text"], status="completed")
+            traffic.update("notice", severity="info", title="Note", description=str(number))
+        traffic.state("idle", stopReason="end_turn")
+        id = traffic.ask("session/resume", {"sessionId": "s", "cwd": "/w", "replayFrom": {"type": "start"}})
+        traffic.update("user_message", messageId="u", content=content)
+        for number in range(count // 4):
+            traffic.update("notice", severity="info", title="Note", description=str(number))
+        traffic.state("idle")
+        traffic.answer(id, {})
+
+
+@trap
+def answers_under_wrong_ids(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.permission(f"q{number}")
+        traffic.add("client", {"id": f"z{number}", "result": YES})
+
+
+@trap
 def resumes_that_nobody_answers(traffic: Traffic, count: int) -> None:
     for number in range(count):
         traffic.ask("session/resume", {"sessionId": "s", "cwd": "/w"})
