@@ -154,14 +154,15 @@ def _close(draft: Draft) -> None:
 
 
 def _afterwards(draft: Draft, about: Given) -> None:
-    """What is asked of a session that is gone, or going, one time in two; then what there is, one time in four."""
+    """What is asked of a session that is gone, or going, one time in two; then what there is: after a delete, or one
+    time in four."""
     steps: dict[str, Given] = {"delete": {}, "close": {}, "cancel": {}, "resume": {"replay": "start"}, "prompt": {}}
     if not draft.world.deletes:
         del steps["delete"]
-    if draft.random.random() < 0.5:
-        verb = draft.random.choice(list(steps))
+    verb = draft.random.choice(list(steps)) if draft.random.random() < 0.5 else ""
+    if verb:
         draft.add(verb, {"by": about["by"], "in": about["in"], **draft.after(), **steps[verb]})
-    if draft.random.random() < 0.25:
+    if verb == "delete" or draft.random.random() < 0.25:
         _list(draft)
 
 
