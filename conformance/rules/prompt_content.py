@@ -129,12 +129,13 @@ def _is_text(submission: Submission) -> bool:
 def baseline_content(session: Session) -> Verdict:
     with_link = [s for s in session.submissions if _refused_link(s) and s.response is not None]
     texts = [s for s in session.submissions if s.request.succeeded and _is_text(s)]
+    takes_links = any(s.request.succeeded for s in with_link)
     for submission in with_link:
         if submission.request.succeeded:
             yield EXERCISED
             continue
-        if submission.request.error_code != INVALID_PARAMS and any(s.request.succeeded for s in with_link):
-            continue  # a passing failure: it takes links
+        if takes_links and submission.request.error_code != INVALID_PARAMS:
+            continue  # a passing failure
         here = [s for s in (texts[:1] + texts[-1:]) if s.request.connection is submission.request.connection]
         around = any(s.seq < submission.seq for s in here) and any(s.seq > submission.seq for s in here)
         code = submission.request.error_code
