@@ -103,6 +103,12 @@ class TestOnePlaceOfTwoNames:
         assert self.listed(("s", "/home/u/q", "/home/u/q")).fails(self.rule)
         assert self.listed(("old", "", "/var/home/u/p")).fails(self.rule)
 
+    def test_sessions_without_an_id_tell_nothing(self) -> None:
+        story = Story(driven=False).initialize()
+        story.agent({"jsonrpc": "2.0", "id": story.request("session/new", {"cwd": "/home/u/p"}), "result": {}})
+        asked = story.request("session/list", {"cwd": "/home/u/p"})
+        assert story.reply(asked, sessions=[{"cwd": "/w"}]).fails(self.rule)
+
     def test_all_under_one_name(self) -> None:
         assert self.listed(("s", "/home/u/p", "/w"), ("t", "/home/u/q", "/w")).fails(self.rule)
 

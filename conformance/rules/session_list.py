@@ -92,7 +92,7 @@ def _names_of_places(conversation: Conversation) -> dict[str, str]:
     for request in requests:
         for entry in entries_in(request) if request.method == "session/list" else ():
             cwd, identifier = entry.get("cwd"), session_in(entry)
-            if isinstance(cwd, str) and identifier in made:
+            if isinstance(cwd, str) and identifier is not None and identifier in made:
                 found.setdefault(normal(cwd), set()).add(normal(made[identifier]))
     return {listed: next(iter(names)) for listed, names in found.items() if len(names) == 1}
 
