@@ -74,7 +74,9 @@ def _untold_work(replay: Replay) -> tuple[Work, ModelRequest, Update] | None:
         request = _held_over(replay, work)
         if request is None or request.released is None or not _is_of_server(view.connection):
             continue
-        for update in replay.view.updates_between(request.released.seq, work.ended_at):
+        following = next(iter(view.works_after(work.seq)), None)
+        until = following.seq if following is not None else float("inf")  # one client is told sooner than the other
+        for update in replay.view.updates_between(request.released.seq, until):
             message = view.messages.get(("agent", update.message_id or ""))
             if update.kind in OUTPUT and update.replay is None and message is not None and message.first.work is work:
                 return work, request, update
