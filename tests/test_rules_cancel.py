@@ -300,6 +300,16 @@ def cancel_agent_request(story: Story, id: int = 900) -> Story:
     return story.agent({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}})
 
 
+@pytest.mark.parametrize(("reason", "is_met"), [("end_turn", False), ("cancelled", True)])
+def test_a_cancel_that_crossed_an_end_may_be_met_in_the_next_work(reason: str, is_met: bool) -> None:
+    rule = "cancel.only-when-cancelled"
+    story = at_work().cancel().idle(reason)
+    asked = story.prompt("Next")
+    story.reply(asked, messageId="u2").user("u2", "Next").running().idle("cancelled")
+    assert bool(story.fails(rule)) == is_met
+    assert bool(story.warns(rule)) == (not is_met)
+
+
 def test_a_resume_may_take_a_question_with_it() -> None:
     rule = "cancel.only-when-cancelled"
     for is_asked in (True, False):

@@ -76,7 +76,8 @@ def stopped_by_nobody(work: Work) -> Finding | None:
         return warning(why, *sorted((*proof, (resumed, "the session is resumed")), key=lambda part: part[0].seq))
     if stale is not None and stale.conn != ended.event.conn and apart(stale, first[0]) < LONG:
         return None  # the order of two connections' lines is not the agent's
-    if latest is not stale and since > before:
+    was_met = work.previous is not None and work.previous.stop_reason == "cancelled"
+    if latest is not stale and since > before and was_met:
         latest = None  # it had ended the work before when the prompt was sent
     if latest is not None and apart(latest, first[0]) < LONG and _was_on_its_way(work, latest, first[0]):
         return warning(OVERTAKEN, *proof)
