@@ -575,6 +575,18 @@ class TestHeldPrompts:
         assert story.fails(HELD) == []
         assert story.warns(HELD)
 
+    @pytest.mark.parametrize("is_second", [False, True])
+    def test_an_insertion_while_a_second_cancel_is_on_its_way_is_a_warning(self, is_second: bool) -> None:
+        story = Story().begin()
+        first = story.prompt("Go on")
+        if is_second:
+            story.cancel()
+        story.user("u1", "Go on").reply(first, messageId="u1").running()
+        second = story.prompt("And this")
+        story.cancel().idle("cancelled").after(0.1).user("u2", "And this").reply(second, messageId="u2").running()
+        assert bool(story.warns(HELD)) == is_second
+        assert bool(story.fails(HELD)) == (not is_second)
+
     def test_no_held_prompt_exercises_nothing(self) -> None:
         assert at_work().cancel().idle("cancelled").silent(HELD)
 

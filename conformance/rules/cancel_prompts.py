@@ -252,7 +252,9 @@ def _outlived(submission: Submission, cancel: Event, proof: list[tuple[Event, st
 
 
 def _was_heard(work: Work, cancel: Event, event: Event) -> bool:
-    """Whether the agent had surely met the cancel by then: it ended the work for it, answered what was sent later, or
-    had long enough."""
+    """Whether the agent had surely met the cancel by then: it ended the work for it, and not for one before, answered
+    what was sent later, or had long enough."""
+    earlier = next(iter(reversed(work.view.session.stops_between(-1, work.seq))), None)
+    is_first = earlier is None or apart(earlier, work.began.event) >= LONG
     answered = work.view.connection.barrier_after(cancel.seq, event.seq)
-    return work.stop_reason == "cancelled" or answered is not None or apart(cancel, event) >= LONG
+    return (work.stop_reason == "cancelled" and is_first) or answered is not None or apart(cancel, event) >= LONG
