@@ -172,3 +172,13 @@ class TestCorpus:
         assert again.load(tmp_path) == 1
         assert (again.entries[0].layer, again.entries[0].steps) == ("params", [{"connect": "ada"}])
         assert Corpus().load(tmp_path / "nowhere") == 0
+
+
+def test_a_line_without_an_end_is_the_last_of_its_connection() -> None:
+    begun: Steps = [{"connect": "ada"}]
+    line = {"send": {"by": "ada", "json": {"jsonrpc": "2.0", "method": "x"}, "ending": "none"}}
+    assert repaired([*begun, line, {"disconnect": "ada"}])[-2:] == [line, {"disconnect": "ada"}]
+    more: list[Steps] = [[], [{"list": {"by": "ada", "pages": 1}}]]
+    for following in more:
+        (mended,) = [step["send"] for step in repaired([*begun, line, *following]) if "send" in step]
+        assert "ending" not in mended

@@ -1,6 +1,7 @@
 """Sequences that mutation or shrinking has made, brought into order again: no step names what is not there, none needs
 what the target does not offer."""
 
+from itertools import zip_longest
 from typing import Any
 
 from conformance.fuzz.world import World
@@ -27,7 +28,8 @@ def fitting(steps: Steps, world: World) -> Steps:
 
 def repaired(steps: Steps) -> Steps:
     """The steps without those that name a connection, a session or a prompt that is not there; nothing follows the end
-    of the last connection. Of requests with the same alias, later ones take another."""
+    of the last connection. Of requests with the same alias, later ones take another. A line has its end, unless the
+    connection ends with it: what came next would be the same line."""
     clients: set[str] = set()
     sessions: set[str] = set()
     asked: set[str] = set()
@@ -66,7 +68,17 @@ def repaired(steps: Steps) -> Steps:
             if not _sessions_in(given) <= sessions:
                 continue
         kept.append(step)
-    return kept
+    return [_ended(step, following) for step, following in zip_longest(kept, kept[1:])]
+
+
+def _ended(step: dict[str, Any], following: dict[str, Any] | None) -> dict[str, Any]:
+    given = step.get("send")
+    if not isinstance(given, dict) or "ending" not in given:
+        return step
+    gone = [end.get("by") if isinstance(end, dict) else end for end in (following or {}).values()]
+    if following is not None and set(following) & {"disconnect", "cut"} and gone == [given.get("by")]:
+        return step
+    return {"send": {key: value for key, value in given.items() if key != "ending"}}
 
 
 def _names(given: dict[str, Any], *keys: str) -> list[str]:
