@@ -25,6 +25,7 @@ from conformance.conversation.facts import (
 )
 from conformance.conversation.sessions import Session
 from conformance.conversation.submissions import Submission, prompt_text
+from conformance.conversation.traffic import is_empty_response
 from conformance.conversation.views import View
 from conformance.conversation.whole import Conversation
 from conformance.history import Event, History
@@ -126,7 +127,7 @@ class _Reader:
                     session.cancels.append((connection, event))
             if method == "$/cancel_request":
                 self._cancel_request(connection, event, params)
-        elif kind is Kind.RESULT or kind is Kind.ERROR or (kind is Kind.NOT_JSONRPC and _is_empty_response(message)):
+        elif kind is Kind.RESULT or kind is Kind.ERROR or (kind is Kind.NOT_JSONRPC and is_empty_response(message)):
             self._response(connection, event, message.get("id"))
         elif kind is Kind.REQUEST:
             self._request(connection, event, message)
@@ -393,11 +394,6 @@ class _Reader:
 
 
 _ABSENT: Any = object()
-
-
-def _is_empty_response(message: Any) -> bool:
-    """An object with an id and neither method, result nor error: it can only be meant as a response."""
-    return isinstance(message, dict) and "id" in message and "method" not in message
 
 
 def _text(value: Any) -> str | None:

@@ -4,7 +4,7 @@ Connection."""
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -104,12 +104,7 @@ class Traffic:
     @cached_property
     def array_ids(self) -> dict[tuple[str, Any], int]:
         """Key of an id that an item of an array of the client has -> where it first did: an agent may answer each."""
-        found: dict[tuple[str, Any], int] = {}
-        for event in self.malformed_lines:
-            for item in event.message if isinstance(event.message, list) else ():
-                if isinstance(item, dict) and "id" in item:
-                    found.setdefault(request_key(item["id"]), event.seq)
-        return found
+        return _first_ids(event for event in self.malformed_lines if isinstance(event.message, list))
 
     @cached_property
     def lenient_ids(self) -> dict[tuple[str, Any], int]:
@@ -132,12 +127,7 @@ class Traffic:
     def agent_malformed_ids(self) -> dict[tuple[str, Any], int]:
         """Key of an id that stands in a malformed line of the agent, or in an item of its array -> where it first
         did."""
-        found: dict[tuple[str, Any], int] = {}
-        for event in self._agent_malformed_lines:
-            for item in event.message if isinstance(event.message, list) else [event.message]:
-                if isinstance(item, dict) and "id" in item:
-                    found.setdefault(request_key(item["id"]), event.seq)
-        return found
+        return _first_ids(self._agent_malformed_lines)
 
     def agent_malformed_between(self, start: float, end: float) -> Sequence[Event]:
         """Lines of the agent that are no message at all, between two positions, both left out."""
@@ -183,8 +173,7 @@ class Traffic:
 
     def waits_for_client_at(self, seq: float) -> bool:
         """Whether a request of the agent was unanswered at that position."""
-        asked = bisect_left(self.agent_requests, seq, key=lambda request: request.seq)
-        return asked > bisect_right(self._answers_of_client, seq)
+        return _is_one_pending(self.agent_requests, self._answers_of_client, seq)
 
     @cached_property
     def _answers_of_agent(self) -> list[float]:
@@ -192,8 +181,7 @@ class Traffic:
 
     def waits_for_agent_at(self, seq: float) -> bool:
         """Whether a request of the client was unanswered at that position."""
-        asked = bisect_left(self.requests, seq, key=lambda request: request.seq)
-        return asked > bisect_right(self._answers_of_agent, seq)
+        return _is_one_pending(self.requests, self._answers_of_agent, seq)
 
     def pending_since(self, start: float, end: float) -> Request | None:
         """The first request sent after a position that was pending at another."""
@@ -252,6 +240,26 @@ def look(identifier: Any) -> str:
 def rounded(number: int) -> int:
     """What a reader makes of an integer that keeps numbers as doubles, as many do (RFC 8259, section 6)."""
     return int(float(number)) if 2**53 < abs(number) < 2**1000 else number
+
+
+def is_empty_response(message: Any) -> bool:
+    """An object with an id and neither method, result nor error: it can only be meant as a response."""
+    return isinstance(message, dict) and "id" in message and "method" not in message
+
+
+def _first_ids(events: Iterable[Event]) -> dict[tuple[str, Any], int]:
+    """Key of an id that stands in a line, or in an item of an array -> where it first did."""
+    found: dict[tuple[str, Any], int] = {}
+    for event in events:
+        for item in event.message if isinstance(event.message, list) else [event.message]:
+            if isinstance(item, dict) and "id" in item:
+                found.setdefault(request_key(item["id"]), event.seq)
+    return found
+
+
+def _is_one_pending(requests: list[Request], answers: list[float], seq: float) -> bool:
+    """Whether one of the requests, in order, whose answers came there, in order, was unanswered at that position."""
+    return bisect_left(requests, seq, key=lambda request: request.seq) > bisect_right(answers, seq)
 
 
 def _by_session(requests: list[Request]) -> dict[str, list[Request]]:

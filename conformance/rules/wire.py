@@ -4,10 +4,11 @@ These rules are about the agent's lines; `conformance.rules.client` asks the sam
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from conformance.conversation import Connection, Request
 from conformance.conversation.shapes import Shape
+from conformance.conversation.traffic import is_empty_response
 from conformance.history import Event
 from conformance.protocol.methods import AGENT_METHODS, PROTOCOL_METHODS, UNSTABLE_METHODS, V1_METHODS
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
@@ -54,11 +55,6 @@ def broken_lines(events: list[Event], *, answers_arrays: bool) -> Iterator[Findi
                 yield warning(
                     f"a message with a {envelope.flaws[0]}", (event, "receivers differ in what they make of it")
                 )
-
-
-def is_empty_response(message: Any) -> bool:
-    """An object with an id and neither method, result nor error: meant as a response (wire.result-or-error)."""
-    return isinstance(message, dict) and "id" in message and "method" not in message
 
 
 @rule(

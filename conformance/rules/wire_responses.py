@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from conformance.conversation import BUSY, Connection, Request, View
-from conformance.conversation.traffic import look
+from conformance.conversation.traffic import is_empty_response, look
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
-from conformance.rules.wire import is_empty_response
 from conformance.rules.wire_provoked import provoked_before
 from conformance.wire import Kind, request_key, shown
 
