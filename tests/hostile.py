@@ -51,6 +51,7 @@ grace = 3
 max-memory = "600 MiB"
 max-processes = 24
 max-events = 25000
+max-output = "40 MiB"
 max-file = "16 MiB"
 """
 

@@ -27,6 +27,7 @@ QUICK = (
     "long-numbers",
     "ends-the-suite",
     "huge-frame",
+    "endless-pings",
 )
 """One or two of each kind, of those that need no patience to be found out."""
 

@@ -196,6 +196,21 @@ def test_a_limit_ends_the_connection_and_is_told(limits: dict[str, int], limit: 
 
     events = played(talks, scene, **limits)
     assert [(event.control or {})["limit"] for event in events if event.name == "limit"] == [limit]
+    assert names(events)[-1] in ("cut", "disconnected"), "who waits for more sees that nothing comes"
+
+
+def test_pings_count_as_output_and_their_end_is_told() -> None:
+    async def pings(connection: ServerConnection) -> None:
+        while True:
+            connection.protocol.send_ping(b"p" * 125)
+            connection.send_data()
+            await asyncio.sleep(0)
+
+    async def scene(connection: WebSocketConnection, recorder: Recorder) -> None:
+        await connection.ended.wait()
+
+    events = played(pings, scene, max_output=100_000)
+    assert names(events) == ["started", "limit", "cut"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import contextlib
 import inspect
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.history import Recorder, controls
@@ -30,10 +31,16 @@ async def dial_websocket(
     from websockets.exceptions import InvalidURI, WebSocketException
 
     class Impatient(ClientConnection):
-        """Hangs up on a peer whose frames cannot be read: the library would wait for its goodbye, and so should we."""
+        """Hangs up on a peer whose frames cannot be read: the library would wait for its goodbye, and so should we.
+
+        `heard` is told how many bytes came: pings are answered below us, and would be so without end.
+        """
+
+        heard: Callable[[int], None] = staticmethod(lambda size: None)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
+            self.heard(len(data))
             if self.protocol.parser_exc is not None:
                 self.transport.abort()
 
@@ -63,7 +70,9 @@ async def dial_websocket(
     except (WebSocketException, EOFError) as error:
         what = f"{url} does not speak WebSocket: {str(error)[:200]}"
         raise AgentDidNotStart(what, "check the path of the address") from None
-    return WebSocketConnection(socket, name, recorder, bounds, restart_of)
+    connection = WebSocketConnection(socket, name, recorder, bounds, restart_of)
+    socket.heard = connection.heard  # type: ignore[attr-defined]
+    return connection
 
 
 class WebSocketConnection(Connection):
@@ -79,6 +88,7 @@ class WebSocketConnection(Connection):
         self._is_closing = False
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
+        self._bytes_heard = 0
         self._something_to_send = asyncio.Event()
         self._sent = asyncio.Event()
         self._sending = asyncio.create_task(self._send_all(), name=f"send {name}")
@@ -127,7 +137,15 @@ class WebSocketConnection(Connection):
         self._unsent_bytes += len(data)
         self._something_to_send.set()
 
+    def heard(self, size: int) -> None:
+        """Counts bytes as they come, those that make no message with them."""
+        self._bytes_heard += size
+        if self._bytes_heard > self.limits.max_output:
+            self._limit("max-output", self.limits.max_output)
+
     def _overrun(self) -> None:
+        self._is_closing = True
+        self._control(controls.CUT)
         self._abort()
 
     def _abort(self) -> None:
