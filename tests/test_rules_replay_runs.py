@@ -114,9 +114,23 @@ class TestQueued:
     def test_once_it_is_worked_off(self) -> None:
         story = self.two().running()
         story.control("model-request", at="", number=2, nonce="acp-2", last_user=True)
+        story.control("model-answered", at="", number=2, how="say")
         self.resumed(story.says("a2", "Second.").idle("end_turn").after(3))
         story.control("model-request", at="", number=3, nonce="acp-2", last_user=True)
         assert story.fails(RUNS) == ["a replayed prompt was run again"]
+
+    @pytest.mark.parametrize("how", ["never asked", "held", "call-tool"])
+    def test_an_idle_told_too_early_makes_no_second_run(self, how: str) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("One", nonce="acp-1"), messageId="u1").user("u1", "One acp-1").running()
+        if how != "never asked":
+            story.control("model-request", at="", number=1, nonce="acp-1", last_user=True)
+        if how == "call-tool":
+            story.control("model-answered", at="", number=1, how=how)
+        resumed = story.idle("end_turn").after(3).resume(replay=True)
+        story.user("u1", "One acp-1").idle("end_turn").reply(resumed)
+        story.control("model-request", at="", number=2, nonce="acp-1", last_user=True)
+        assert story.fails(RUNS) == []
 
 
 class TestTwoResumesAtOnce:

@@ -72,10 +72,10 @@ def _asked_again(replay: Replay, told: list[Submission]) -> Verdict:
             continue  # it waited for other work, and its own is to come
         if submission.answered_at > replay.seq or submission.work is None or submission.work.ended_at > replay.seq:
             continue
-        for request in submission.session.conversation.model_requests:
-            if request.nonce is None or request.nonce != submission.nonce or not replay.seq < request.seq < until:
-                continue
-            if request.is_shared:
+        if not _was_worked_off(submission, replay.seq):
+            continue
+        for request in submission.model_requests:
+            if not replay.seq < request.seq < until or request.is_shared:
                 continue
             if submission.work.stop_reason == "cancelled":
                 continue  # it may have been on its way when the work was stopped: the model is another channel
@@ -91,6 +91,16 @@ def _asked_again(replay: Replay, told: list[Submission]) -> Verdict:
             begun = next(iter(replay.view.works_after(replay.seq)), None)
             if not request.is_side and begun is not None and begun.seq < until:
                 yield warning("the model was asked something with a replayed prompt in it", *proof)
+
+
+def _was_worked_off(submission: Submission, seq: int) -> bool:
+    """Whether the model had said its last word on the prompt by then. An idle alone may be told too early: the first
+    request, the next one after a tool call, or after an answer that is still held, is no second run."""
+    before = [request for request in submission.model_requests if request.seq < seq and not request.is_side]
+    if not before:
+        return submission.work is not None and any(update.kind in OUTPUT for update in submission.work.updates)
+    answered = before[-1].answered
+    return answered is not None and answered.seq < seq and (answered.control or {}).get("how") != "call-tool"
 
 
 def _ran(replay: Replay, work: Work) -> Verdict:
