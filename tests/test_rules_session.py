@@ -121,6 +121,11 @@ class TestUpdatesOfKnownSessions:
         story = Story().begin().begin(at="bob", session="b").idle(session="s", at="bob")
         assert len(story.fails(self.rule)) == 1
 
+    def test_updates_for_all_before_a_resume(self) -> None:
+        story = Story().begin().initialize(at="bob").running().running(at="bob").idle().idle(at="bob")
+        resumed = story.resume(at="bob")
+        assert len(story.idle(at="bob").reply(resumed, at="bob").fails(self.rule)) == 1
+
     def test_listing_makes_nothing_known(self) -> None:
         story = Story().begin()
         story.reply(story.request("session/list"), sessions=[{"sessionId": "t", "cwd": "/w"}])

@@ -125,6 +125,16 @@ class TestDelete:
     def listing(self, story: Story, *ids: str) -> Story:
         return story.reply(story.request("session/list"), sessions=[{"sessionId": i, "cwd": "/w"} for i in ids])
 
+    @pytest.mark.parametrize("about", [{"survives-restart": True}, {"shared": True}, {}])
+    def test_listed_to_another_client(self, about: dict[str, bool]) -> None:
+        able = {"session": {"delete": {}}}
+        story = Story(sessions=about).begin(capabilities=able)
+        story.reply(story.request("session/close", {"sessionId": "s"}))
+        story.reply(story.request("session/delete", {"sessionId": "s"})).control("exited", code=0)
+        story.initialize(at="next", capabilities=able)
+        story.reply(story.request("session/list", at="next"), at="next", sessions=[{"sessionId": "s", "cwd": "/w"}])
+        assert len(story.fails(self.rule)) == bool(about)
+
     def test_gone(self) -> None:
         assert self.listing(self.deleted(), "t").passes(self.rule)
         assert self.deleted().silent(self.rule)

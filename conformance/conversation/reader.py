@@ -235,12 +235,12 @@ class _Reader:
             connection.known_sessions.setdefault(identifier, request.seq)
 
     def _stray_session(self, connection: Connection, event: Event) -> None:
-        """A session that a response under a wrong id names is known all the same: that fault is not to be counted
-        twice."""
+        """A session that a response under a wrong id names is known all the same, from the beginning, since nobody
+        knows what it answers: that fault is not to be counted twice."""
         result = event.message.get("result")
         identifier = result.get("sessionId") if isinstance(result, dict) else None
         if isinstance(identifier, str):
-            connection.known_sessions.setdefault(identifier, event.seq)
+            connection.known_sessions.setdefault(identifier, -1)
 
     def _cancel_request(self, connection: Connection, event: Event, params: Any) -> None:
         identifier = params.get("requestId") if isinstance(params, dict) else None

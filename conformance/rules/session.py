@@ -75,7 +75,7 @@ def unique_ids(conversation: Conversation) -> Verdict:
     ]
     if len(created) > 1:
         yield EXERCISED
-    for store in _stores(conversation):
+    for store in stores(conversation):
         known: dict[str, tuple[Event, str]] = {}
         answered = [r for connection in store for r in connection.requests if r.succeeded]
         for request in sorted(answered, key=lambda request: request.answered_at):
@@ -108,7 +108,7 @@ def unique_ids(conversation: Conversation) -> Verdict:
                     known.setdefault(identifier, (request.response, "this session is listed, so it is there"))
 
 
-def _stores(conversation: Conversation) -> Iterator[list[Connection]]:
+def stores(conversation: Conversation) -> Iterator[list[Connection]]:
     """Connections by the store of sessions that they surely have in common: one each, unless the profile says that all
     see one."""
     connections = list(conversation.connections.values())
@@ -153,7 +153,7 @@ def listed_ids(request: Request) -> Iterator[str]:
     says="Updates and requests name a session that this connection created, is creating, resumed or is resuming.",
     source="docs 'Session Setup'",
     exercised="an update",
-    proof="a sessionId that this connection never had",
+    proof="a sessionId that this connection never had, or had not yet",
     never="updates that come before the session/new response that names their session; sessions that an update of a "
     "known session announced (subagents and forks of the unstable schema); sessions that the client itself named in a "
     "request; recordings that began after initialize",
@@ -172,7 +172,10 @@ def updates_of_known_sessions(connection: Connection) -> Verdict:
             first[request.session_id] = request.event
     if first:
         yield EXERCISED
-    strange = {identifier: event for identifier, event in first.items() if identifier not in connection.known_sessions}
+    known = connection.known_sessions
+    strange = {
+        identifier: event for identifier, event in first.items() if known.get(identifier, event.seq) >= event.seq
+    }
     if not strange:
         return
     explained = _named_otherwise(connection)
@@ -180,9 +183,10 @@ def updates_of_known_sessions(connection: Connection) -> Verdict:
         if explained.get(identifier, float("inf")) < event.seq or _may_be_new(connection, event):
             continue
         yield violation(
-            f"the agent names the session {shown(identifier)}, which this connection never had",
+            f"the agent names the session {shown(identifier)}, which this connection never had"
+            + (" before" if identifier in known else ""),
             (connection.initializes[0].event, "the connection begins"),
-            (event, "no session/new or session/resume of this connection, before or after, is about this session"),
+            (event, "no session/new or session/resume of this connection is about this session"),
         )
 
 

@@ -10,7 +10,7 @@ from conformance.history import Event
 from conformance.protocol.errors import ErrorCode, error_name
 from conformance.rules.paths import is_absolute, is_same, normal
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, not_applicable, rule, violation, warning
-from conformance.rules.session import entries_in, listed_ids, session_in
+from conformance.rules.session import entries_in, listed_ids, session_in, stores
 from conformance.wire import shown
 
 ROUNDS = 3  # pages in a row that hold nothing new: the list goes round
@@ -149,39 +149,40 @@ class _Pages:
     MUST,
     says="A deleted session is gone from session/list; deleting it again succeeds (should).",
     source="docs 'Session Delete'",
-    exercised="a successful session/delete, then session/list",
+    exercised="a successful session/delete, then session/list, also by another client of the same sessions",
     proof="still listed; or -32601 to session/delete though session.delete is advertised",
     never="a session that was active when it was deleted, whose fate is left to the agent, or that was opened again: "
     "a warning",
 )
-def session_delete(connection: Connection) -> Verdict:
-    if (
-        connection.initialized is not None
-        and not connection.is_other_version
-        and not connection.advertises("session.delete")
-    ):
-        yield not_applicable("the agent does not advertise session.delete")
-        return
-    deleted: dict[str, Request] = {}
-    for request in sorted((r for r in connection.requests if r.response is not None), key=lambda r: r.answered_at):
-        if request.method == "session/delete" and request.session_id is not None:
-            yield from _deletes(connection, request, deleted)
-        elif request.method == "session/list" and request.succeeded and deleted:
-            still = [i for i in listed_ids(request) if i in deleted and deleted[i].answered_at < request.seq]
-            yield EXERCISED
-            for identifier in still[:1]:
-                yield _still_listed(connection, deleted.pop(identifier), request)
+def session_delete(conversation: Conversation) -> Verdict:
+    for store in stores(conversation):
+        able = [c for c in store if c.initialized is not None and not c.is_other_version]
+        if able and not any(c.advertises("session.delete") for c in able):
+            yield not_applicable("the agent does not advertise session.delete")
+            continue
+        deleted: dict[str, Request] = {}
+        answered = [r for connection in store for r in connection.requests if r.response is not None]
+        for request in sorted(answered, key=lambda request: request.answered_at):
+            if request.method == "session/delete" and request.session_id is not None:
+                yield from _deletes(request, deleted)
+            elif request.method == "session/list" and request.succeeded and deleted:
+                still = [i for i in listed_ids(request) if i in deleted and deleted[i].answered_at < request.seq]
+                yield EXERCISED
+                for identifier in still[:1]:
+                    yield _still_listed(conversation, deleted.pop(identifier), request)
 
 
-def _deletes(connection: Connection, request: Request, deleted: dict[str, Request]) -> Verdict:
+def _deletes(request: Request, deleted: dict[str, Request]) -> Verdict:
     assert request.response is not None
     assert request.session_id is not None
     earlier = deleted.get(request.session_id)
     if request.succeeded:
         deleted.setdefault(request.session_id, request)
     elif request.error_code == ErrorCode.METHOD_NOT_FOUND:
+        connection = request.connection
         initialized = connection.initialized_before(request.seq)
-        if initialized is not None and initialized.response is not None:
+        is_offered = connection.advertises("session.delete")
+        if is_offered and initialized is not None and initialized.response is not None:
             yield violation(
                 "session/delete is not found though session.delete is advertised",
                 (initialized.response, "the agent advertises session.delete"),
@@ -198,10 +199,10 @@ def _deletes(connection: Connection, request: Request, deleted: dict[str, Reques
         )
 
 
-def _still_listed(connection: Connection, delete: Request, listing: Request) -> Finding:
+def _still_listed(conversation: Conversation, delete: Request, listing: Request) -> Finding:
     assert delete.response is not None
     assert listing.response is not None
-    session = connection.conversation.sessions.get(delete.session_id or "")
+    session = conversation.sessions.get(delete.session_id or "")
     views = session.views if session is not None else []
     opened = [r.seq for v in views for r in v.replays] + [v.created.answered_at for v in views if v.created is not None]
     closed = [c.answered_at for c in session.closes if c.succeeded] if session is not None else []
