@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.story import Story
@@ -67,3 +69,77 @@ def test_work_that_the_model_did_not_hold_all_the_time() -> None:
     story = held().control("model-released", at="", number=1).control("model-answered", at="", number=1)
     resumed(story).says("a1", "Answer").says("a1", "Answer", at="bob")
     assert story.idle("end_turn").idle("end_turn", at="bob").fails(SNAPSHOT) == []
+
+
+RUNNING_ON = ["the state was told as idle while work was open"]
+
+
+def at_work(**more: Any) -> Story:
+    """A prompt that is worked on."""
+    story = Story(**more).begin()
+    return story.reply(story.prompt("one", nonce="acp-1"), messageId="m1").user("m1", "one acp-1").running()
+
+
+def told(story: Story, state: str) -> Story:
+    """A resume on the same connection, with this snapshot."""
+    resumed = story.resume(replay=True)
+    return story.user("m1", "one acp-1").update("state_update", state=state).reply(resumed)
+
+
+@pytest.mark.parametrize("driven", [True, False])
+def test_idle_amid_work_that_goes_on(driven: bool) -> None:
+    story = told(at_work(driven=driven).says("a1", "Half "), "idle")
+    story.says("a1", "of an answer").idle("end_turn")
+    assert story.fails(SNAPSHOT) == RUNNING_ON
+    assert story.fails("state.running-when-work-starts") == []
+
+
+def test_idle_time_after_time() -> None:
+    story = told(told(at_work().says("a1", "Half "), "idle"), "idle").says("a1", "of an answer").idle("end_turn")
+    assert story.fails(SNAPSHOT) == RUNNING_ON
+    assert story.fails("state.running-when-work-starts") == []
+
+
+def test_work_that_ended_meanwhile() -> None:
+    story = at_work().says("a1", "An answer")
+    resumed = story.resume(replay=True)
+    story.user("m1", "one acp-1").idle("end_turn").idle().reply(resumed).says("a2", "By the way")
+    assert story.passes(SNAPSHOT)
+
+
+def test_a_prompt_without_running_after_the_snapshot() -> None:
+    story = told(at_work().says("a1", "An answer"), "idle")
+    story.reply(story.prompt("two", nonce="acp-2"), messageId="m2").user("m2", "two acp-2").says("a2", "B")
+    assert len(story.idle("end_turn").fails("state.running-when-work-starts")) == 1
+    assert story.passes(SNAPSHOT)
+
+
+@pytest.mark.parametrize(("chosen", "fails"), [("yes", RUNNING_ON), ("no", [])])
+def test_idle_while_a_permission_is_asked_for(chosen: str, fails: list[str]) -> None:
+    story = at_work().update("tool_call_update", toolCallId="c", title="Look", status="pending")
+    options = [
+        {"optionId": "yes", "name": "Y", "kind": "allow_once"},
+        {"optionId": "no", "name": "N", "kind": "reject_once"},
+    ]
+    subject = {"type": "tool_call", "toolCall": {"toolCallId": "c", "title": "Look"}}
+    asked = {"sessionId": "s", "title": "May I?", "subject": subject, "options": options}
+    story.asks("session/request_permission", asked, id="p").update("state_update", state="requires_action")
+    told(story, "idle").answer("p", outcome={"outcome": "selected", "optionId": chosen}).running()
+    story.update("tool_call_update", toolCallId="c", title="Look", status="completed").idle("end_turn")
+    assert story.fails(SNAPSHOT) == fails
+
+
+@pytest.mark.parametrize("state", ["running", "requires_action"])
+def test_busy_with_nothing(state: str) -> None:
+    story = told(at_work(model="openai-chat").says("a1", "An answer").idle("end_turn").after(3), state)
+    assert story.passes(SNAPSHOT)
+    story.control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+    assert story.fails(SNAPSHOT) == [f"the state was told as {state}, and nothing was going on"]
+
+
+def test_busy_with_something() -> None:
+    done = at_work(model="openai-chat").says("a1", "An answer").idle("end_turn").after(3)
+    told(done, "running").says("a2", "I look around").control(
+        "waited", **{"for": "idle", "session": "s", "seconds": 15}
+    )
+    assert done.passes(SNAPSHOT)

@@ -228,7 +228,7 @@ class Session:
     def _by_text(self) -> dict[str, Submission | None]:
         found: dict[str, Submission | None] = {}
         for submission in self.submissions:
-            texts = {submission.text.strip(), *(m.live_text.strip() for m in submission.own_messages)} - {""}
+            texts = {bare(submission.text), *(bare(m.live_text) for m in submission.own_messages)} - {""}
             for text in texts:
                 found[text] = (
                     submission if found.get(text, submission) is submission and submission.nonce is not None else None
@@ -237,11 +237,11 @@ class Session:
 
     def told_by(self, text: str) -> Submission | None:
         """The only submission that a user message with this whole text, as sent or as reported live, can be."""
-        return self._by_text.get(text.strip())
+        return self._by_text.get(bare(text))
 
     def is_a_prompt(self, text: str) -> bool:
         """Whether some submission has this whole text, as sent or as reported live."""
-        return text.strip() in self._by_text
+        return bare(text) in self._by_text
 
     @cached_property
     def calls_perhaps_approved(self) -> set[str]:
@@ -308,6 +308,11 @@ class Session:
     def messages_with(self, nonce: str) -> list[Message]:
         """User messages, on any connection, whose live text shows the nonce."""
         return self._by_nonce.get(nonce, [])
+
+
+def bare(text: str) -> str:
+    """A text without its spaces: blocks may be put together with a line end, or without one."""
+    return "".join(text.split())
 
 
 def _first_answers(session: Session, is_so: Callable[[Permission], bool]) -> dict[str, float]:

@@ -185,7 +185,7 @@ def _is_told(replay: Replay, submission: Submission) -> bool:
     exercised="a resume with replayFrom start that replays at least one message",
     proof="history is told after the response with no new work: a known message is given its content again; or, where "
     "the window told nothing, user messages and answers that no prompt of the history explains come while no work is "
-    "open",
+    "open; or a tool call that was over is told, which the window left out",
     never="output of work that runs on; an edit of an earlier message; agent-initiated messages; what another "
     "resume is told at the same time",
 )
@@ -196,14 +196,31 @@ def before_response(replay: Replay) -> Verdict:
     told = any(True for _ in replay.messages)
     if told:
         yield EXERCISED
-    late = retold(replay, after_response(replay)) if not replay.view.another_replays(replay) else []
-    if late and (len(late) == 1 or not told):
+    if replay.view.another_replays(replay):
+        return
+    after = after_response(replay)
+    late = retold(replay, after)
+    if not late or (len(late) > 1 and told):
+        late = [u for u in after if _was_finished(replay, u) and not _is_of_the_window(replay, u)][:1]
+    if late:
         yield violation(
             "history was told after the response to session/resume",
             asked(replay),
             (response, "is answered: all history has been told"),
-            *((update.event, f"a message of the past ({update.message_id!r})") for update in late),
+            *((update.event, _what_it_is(update)) for update in late),
         )
+
+
+def _what_it_is(update: Update) -> str:
+    if update.kind == "tool_call_update":
+        return f"a tool call that was over ({update.body.get('toolCallId')!r})"
+    return f"a message of the past ({update.message_id!r})"
+
+
+def _is_of_the_window(replay: Replay, update: Update) -> bool:
+    """Whether the window told of that tool call."""
+    call = replay.view.tool_calls.get(str(update.body.get("toolCallId")))
+    return call is not None and any(replay.holds(step.update) for step in call.steps)
 
 
 def after_response(replay: Replay) -> Sequence[Update]:
@@ -241,7 +258,7 @@ def none_unless_asked(replay: Replay) -> Verdict:
     if session.has_history_before(replay.seq):
         yield EXERCISED
     told = retold(replay, replay.updates) or retold(replay, after_response(replay))
-    again = [u for u in replay.updates if u.kind == "tool_call_update" and _was_finished(replay, u)]
+    again = [u for u in replay.updates if _was_finished(replay, u)]
     plan = next((u for u in replay.updates if u.kind == "plan_update" and not replay.was_busy), None)
     found = told[:1] or again[:1]
     if found:
@@ -254,12 +271,20 @@ def none_unless_asked(replay: Replay) -> Verdict:
 
 
 def _was_finished(replay: Replay, update: Update) -> bool:
-    """Whether the update is about a tool call that had its final status before the resume, and only says so again."""
-    identifier = update.body.get("toolCallId")
-    calls = [view.tool_calls.get(str(identifier)) for view in replay.view.session.views]
-    finished = [call for call in calls if call is not None and call.status_at(replay.seq) in FINAL_STATUSES]
-    titles = [s.update.body["title"] for c in finished for s in c.steps_before(replay.seq) if "title" in s.update.body]
-    return update.body.get("status") in FINAL_STATUSES and "title" in update.body and update.body["title"] in titles
+    """Whether the update is about a tool call that had its final status before the resume, and only says so again.
+    What another client was told of just now may be on its way to this one."""
+    if update.kind != "tool_call_update" or update.body.get("status") not in FINAL_STATUSES:
+        return False
+    title = update.body.get("title")
+    for view in replay.view.session.views:
+        call = view.tool_calls.get(str(update.body.get("toolCallId")))
+        steps = call.steps_before(replay.seq) if call is not None else []
+        if not steps or steps[-1].status not in FINAL_STATUSES or title is None:
+            continue
+        is_old = view is replay.view or replay.request.event.t - steps[-1].update.event.t >= SETTLED
+        if is_old and any(step.update.body.get("title") == title for step in steps):
+            return True
+    return False
 
 
 @rule(

@@ -2,6 +2,7 @@
 messages')."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from conformance.conversation import Message, Replay, Submission, Update, View, text_after
@@ -180,7 +181,8 @@ def is_twice(once: str, text: str) -> bool:
     says="In replay, different messages of one type have different ids.",
     source="schema MessageId",
     exercised="a replay with two messages of one type",
-    proof="two submissions that were accepted under different ids are replayed under one",
+    proof="two submissions that were accepted under different ids are replayed under one; or two messages of the "
+    "agent, told before under ids of their own, the second in place of the first",
     never="a message one part of which is all that another one says; one that quotes others and says more",
 )
 def distinct_messages(replay: Replay) -> Verdict:
@@ -190,6 +192,7 @@ def distinct_messages(replay: Replay) -> Verdict:
     session = replay.view.session
     for message in replay.messages:
         if message.kind != "user":
+            yield from _overwritten(replay, message)
             continue
         told: dict[str, tuple[Submission, Event]] = {}
         for text, event in _texts(message.within(replay)):
@@ -215,6 +218,38 @@ def distinct_messages(replay: Replay) -> Verdict:
                 asked(replay),
                 (message.within(replay)[-1].event, "with this the message holds both, and nothing else"),
             )
+
+
+def _overwritten(replay: Replay, message: Message) -> Verdict:
+    """What there is to say of an agent message or thought that the window tells, and then tells again as another one
+    that it knows, and that has no place of its own in the window."""
+    contents: list[Update] = []  # the update that completes each of its contents that another one replaces, or the end
+    texts: list[str] = []
+    told = message.within(replay)
+    for at, update in enumerate(told):
+        if at + 1 == len(told) or told[at + 1].sets_content:
+            contents.append(update)
+            texts.append(text_after(told[: at + 1]).strip())
+    session = replay.view.session
+    for (one, first), (other, second) in pairwise([(c, t) for c, t in zip(contents, texts, strict=True) if t]):
+        known = session.first_said.get((message.kind, second))
+        if known is None or known.message_id in (None, message.id) or known.seq > replay.seq or first == second:
+            continue
+        another = replay.view.messages.get((message.kind, known.message_id or ""))
+        is_own_text = any(
+            text_after(copy.before(replay.seq)).strip() == second
+            for copy in session.copies_of(message.kind, message.id)
+        )
+        if is_own_text or (another is not None and another.within(replay)):
+            continue
+        yield violation(
+            f"two messages are replayed under the id {message.id!r}",
+            (known.event, f"a message of its own, {known.message_id!r}"),
+            asked(replay),
+            (one.event, f"a message is replayed as {message.id!r}"),
+            (other.event, f"and then {known.message_id!r} in its place"),
+        )
+        return
 
 
 def _merged(replay: Replay, message: Message) -> list[Submission]:

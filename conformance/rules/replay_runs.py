@@ -53,7 +53,7 @@ def does_not_execute(replay: Replay) -> Verdict:
     if begun and _is_of_a_new_message(replay, begun[0]):
         return
     if begun and (not prompts or begun[0].seq < prompts[0].seq):
-        yield from _ran(replay, begun[0])
+        yield from _ran(replay, begun[0], prompts[0].seq if prompts else float("inf"))
     yield from _asked_permission(replay)
 
 
@@ -103,13 +103,13 @@ def _was_worked_off(submission: Submission, seq: int) -> bool:
     return answered is not None and answered.seq < seq and (answered.control or {}).get("how") != "call-tool"
 
 
-def _ran(replay: Replay, work: Work) -> Verdict:
-    """What there is to say of work that began after the resume though no prompt was sent."""
+def _ran(replay: Replay, work: Work, until: float) -> Verdict:
+    """What there is to say of work that began after the resume though no prompt was sent, which is sent at `until`."""
     in_window = work.seq < replay.closes
-    new = [u for u in work.updates if u.kind in OUTPUT and not _is_known(replay, u)]
+    new = [u for u in work.updates if u.seq < until and u.kind in OUTPUT and not _is_known(replay, u)]
     again = next((part for update in _firsts(new) if (part := _said_before(replay, update)) is not None), None)
     before = _last_told(replay, work)
-    unasked = _works_by_itself(replay)
+    unasked = works_by_itself(replay)
     proof: list[Part] = [asked(replay)]
     if in_window and before is not None:
         proof.append((before.event, "the replay tells this message"))
@@ -189,7 +189,7 @@ def _all_ended(replay: Replay) -> bool:
     return all(view.work_at(replay.seq) is None for view in replay.view.session.views)
 
 
-def _works_by_itself(replay: Replay) -> bool:
+def works_by_itself(replay: Replay) -> bool:
     """Whether the agent has shown that it works unasked: work that no prompt began, or a background list that is
     not empty."""
     session = replay.view.session

@@ -40,18 +40,32 @@ def is_output(update: Update) -> bool:
 def running_when_work_starts(view: View) -> Verdict:
     reasons: dict[str, State] = {}  # stop reasons told so far, by the idle that told them last
     last_idle: State | None = None
+    cut: State | None = None  # the snapshot of a resume that told open work as idle
     for state in view.states:
         if not state.is_idle:
+            cut = None if state.is_busy else cut
             continue
         since = last_idle.seq if last_idle is not None else (view.created.seq if view.created is not None else -1)
         if state.before in BUSY:
             yield EXERCISED
-        elif state.before == "idle" and state.update.replay is None:
+        elif state.before == "idle" and state.update.replay is None and not _goes_on_after(cut, state):
             yield from _unannounced(view, state, since, known=_is_snapshot(view, state, reasons))
         if state.stop_reason is not None:
             reasons[state.stop_reason] = state
+        if state.update.replay is None:
+            cut = None
+        elif state.update.work is not None:
+            cut = state
         last_idle = state
     yield from _output_without_any_state(view)
+
+
+def _goes_on_after(snapshot: State | None, state: State) -> bool:
+    """Whether what the idle ends may be the work that the snapshot of a resume told as idle, and no prompt's:
+    replay.state-snapshot is about that."""
+    if snapshot is None:
+        return False
+    return not state.update.view.session.inserted_between(snapshot.seq, state.seq)
 
 
 def _is_snapshot(view: View, state: State, reasons: dict[str, State]) -> bool:

@@ -286,6 +286,8 @@ def background_list_is_complete(work: Work) -> Verdict:
         return
     yield EXERCISED
     known = _items(ended)
+    if ended.update.replay is not None and work.stop_reason is None:
+        return  # the snapshot of a resume: replay.state-snapshot
     if len(known) < len(ended.background) or work.stop_reason == "cancelled":
         return  # an item of a type of its own may be anything; cancel.updates-before-idle
     end = _next_beginning(view, ended.seq)
