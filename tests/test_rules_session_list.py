@@ -125,6 +125,18 @@ class TestDelete:
     def listing(self, story: Story, *ids: str) -> Story:
         return story.reply(story.request("session/list"), sessions=[{"sessionId": i, "cwd": "/w"} for i in ids])
 
+    @pytest.mark.parametrize("closes", [True, False])
+    def test_another_client_still_has_it_open(self, closes: bool) -> None:
+        able = {"session": {"delete": {}}}
+        story = Story(sessions={"shared": True}).begin(capabilities=able).initialize(at="bob", capabilities=able)
+        resumed = story.resume(at="bob")
+        story.idle(at="bob").reply(resumed, at="bob")
+        for at in ("ada", "bob") if closes else ("ada",):
+            story.reply(story.request("session/close", {"sessionId": "s"}, at=at), at=at)
+        story.reply(story.request("session/delete", {"sessionId": "s"}))
+        story.reply(story.request("session/list"), sessions=[{"sessionId": "s", "cwd": "/w"}])
+        assert (len(story.fails(self.rule)), len(story.warns(self.rule))) == ((1, 0) if closes else (0, 1))
+
     @pytest.mark.parametrize("about", [{"survives-restart": True}, {"shared": True}, {}])
     def test_listed_to_another_client(self, about: dict[str, bool]) -> None:
         able = {"session": {"delete": {}}}

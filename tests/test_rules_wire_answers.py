@@ -86,14 +86,19 @@ class TestOneResponse:
         story.control("exited").control("waited", **{"for": "response", "id": id, "seconds": 15})
         assert story.fails(ONE) == []
 
-    @pytest.mark.parametrize("id", [None, "33"])
+    @pytest.mark.parametrize("id", [None, "33", 4])
     def test_an_answer_under_a_wrong_id_is_another_rules(self, id: Any) -> None:
         story = foreign()
         story.request("session/close", {"sessionId": "s"}, id=33)
         assert story.reply(id).after(60).barrier().fails(ONE) == []
+
+    @pytest.mark.parametrize("line", [b'[{"jsonrpc": "2.0", "id": 33, "result": {}}]\n', b'{"jsonrpc": "2.0",\n'])
+    def test_an_answer_in_a_broken_line_is_another_rules(self, line: bytes) -> None:
         story = foreign()
         story.request("session/close", {"sessionId": "s"}, id=33)
-        assert story.reply(4).after(60).barrier().fails(ONE)
+        story.agent(line).after(60).barrier()
+        assert story.fails(ONE) == []
+        assert len(story.fails("wire.only-messages-on-stdout")) == 1
 
     def test_a_cancelled_prompt_has_rules_of_its_own(self) -> None:
         story = foreign()
@@ -228,3 +233,14 @@ class TestOthers:
 
     def test_an_id_that_is_used_again(self) -> None:
         assert foreign().asks("_ask", {}, id=1).asks("_ask", {}, id=1).proof(IDS) == [5]
+
+
+@pytest.mark.parametrize("line", [{"result": None}, {"error": {"code": -32601, "message": "no"}}])
+def test_an_answer_to_a_notification_that_has_no_id(line: dict[str, Any]) -> None:
+    story = Story().begin().cancel().agent({"jsonrpc": "2.0", **line})
+    assert len(story.fails("wire.no-reply-to-notifications")) == 1
+    assert story.fails("wire.only-messages-on-stdout") == []
+    asked = Story().begin().cancel()
+    asked.request("session/list")
+    assert asked.agent({"jsonrpc": "2.0", **line}).fails("wire.no-reply-to-notifications") == []
+    assert len(asked.fails("wire.only-messages-on-stdout")) == 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.conversation import Connection, Conversation, Request
+from conformance.conversation import Connection, Conversation, Request, View
 from conformance.history import Event
 from conformance.protocol.errors import ErrorCode, error_name
 from conformance.rules.paths import is_absolute, is_same, normal
@@ -203,11 +203,7 @@ def _still_listed(conversation: Conversation, delete: Request, listing: Request)
     assert delete.response is not None
     assert listing.response is not None
     session = conversation.sessions.get(delete.session_id or "")
-    views = session.views if session is not None else []
-    opened = [r.seq for v in views for r in v.replays] + [v.created.answered_at for v in views if v.created is not None]
-    closed = [c.answered_at for c in session.closes if c.succeeded] if session is not None else []
-    last_opened = max((seq for seq in opened if seq < listing.answered_at), default=-1.0)
-    was_active = last_opened >= 0 and not any(last_opened < seq < delete.seq for seq in closed)
+    was_active = any(_is_open(view, delete, listing) for view in (session.views if session is not None else ()))
     finding = warning if was_active else violation
     return finding(
         f"the session {shown(delete.session_id)} is listed although it was deleted"
@@ -217,3 +213,13 @@ def _still_listed(conversation: Conversation, delete: Request, listing: Request)
         (listing.event, "then sessions are listed"),
         (listing.response, "and it stands in the list"),
     )
+
+
+def _is_open(view: View, delete: Request, listing: Request) -> bool:
+    """Whether this client had the session open when it was deleted, or opened it again before the listing."""
+    opened = [replay.seq for replay in view.replays] + ([view.created.answered_at] if view.created is not None else [])
+    last = max((seq for seq in opened if seq < listing.answered_at), default=-1.0)
+    if last < 0:
+        return False
+    closed = (c.answered_at for c in view.session.closes if c.connection is view.connection and c.succeeded)
+    return not any(last < seq < delete.seq for seq in (*closed, view.connection.ended_at))

@@ -12,6 +12,7 @@ from conformance.conversation.traffic import is_empty_response
 from conformance.history import Event
 from conformance.protocol.methods import AGENT_METHODS, PROTOCOL_METHODS, UNSTABLE_METHODS, V1_METHODS
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
+from conformance.rules.wire_responses import answered_notification
 from conformance.wire import Kind, request_key
 
 Part = tuple[Event, str]
@@ -65,13 +66,15 @@ def broken_lines(events: list[Event], *, answers_arrays: bool) -> Iterator[Findi
     source="docs 'Transports'",
     exercised="any line",
     proof="a line that is not JSON, not an object, or not a JSON-RPC 2.0 message",
-    never="a non-empty array of messages in answer to an array (August text): a warning",
+    never="a non-empty array of messages in answer to an array (August text): a warning; a response to a notification, "
+    "which has a rule of its own",
 )
 def only_messages_on_stdout(connection: Connection) -> Verdict:
     if connection.agent_events:
         yield EXERCISED
     asked = any(e.envelope is not None and e.envelope.kind is Kind.ARRAY for e in connection.client_events)
-    yield from broken_lines(connection.agent_events, answers_arrays=asked)
+    lines = [event for event in connection.agent_events if answered_notification(connection, event) is None]
+    yield from broken_lines(lines, answers_arrays=asked)
 
 
 @rule(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from conformance.conversation import BUSY, Connection, Request, View
-from conformance.conversation.traffic import is_empty_response, look
+from conformance.conversation.traffic import is_empty_response
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
 from conformance.rules.wire_provoked import provoked_before
@@ -27,14 +27,21 @@ def is_pending_elsewhere(connection: Connection, event: Event) -> bool:
 
 
 def answered_notification(connection: Connection, event: Event) -> Event | None:
-    """The notification that a response with id null can only belong to: what the client had sent last, no line that
-    could not be read before it and no request pending."""
+    """The notification that a response with id null, or with none, can only belong to: what the client had sent last,
+    no line that could not be read before it and no request pending."""
     notification = connection.notification_before(event.seq)
-    if identifier_of(event) is not None or notification is None or not connection.initializes:
+    if not _names_no_request(event) or notification is None or not connection.initializes:
         return None
     if connection.malformed_between(-1, event.seq) or connection.waits_for_agent_at(event.seq):
         return None
     return notification
+
+
+def _names_no_request(event: Event) -> bool:
+    """Whether it is a response with the id null, or with none, as where an id that is undefined is left out."""
+    message = event.message
+    is_response = isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
+    return is_response and message.get("id") is None
 
 
 def _refuses_a_malformed_line(connection: Connection, event: Event) -> bool:
@@ -137,10 +144,11 @@ def unanswered(request: Request) -> Event | None:
 
 
 def _is_answered_wrongly(request: Request) -> bool:
-    """Whether a response came that may be meant for it and has another id, or none: wire.response-id is about that."""
-    connection, own = request.connection, look(request.id)
-    later = connection.strays_between(request.seq, float("inf"))
-    return any(identifier_of(event) is None or look(identifier_of(event)) == own for event in later[:1000])
+    """Whether something came that may be meant as its response: one that answers nothing, which is wire.response-id's,
+    or a line that is no message, which is wire.only-messages-on-stdout's."""
+    connection, end = request.connection, float("inf")
+    strays = connection.strays_between(request.seq, end)
+    return bool(strays) or bool(connection.agent_malformed_between(request.seq, end))
 
 
 def _owed_at(request: Request, waited: Event) -> Event | None:
@@ -228,13 +236,13 @@ def flawed_outcome(event: Event, *about: str) -> Iterator[Finding]:
     says="Notifications get no response, alone or in a batch.",
     source="docs 'Transports'",
     exercised="a notification (session/cancel, $/cancel_request, an unknown one)",
-    proof="a response that can only belong to it (id null)",
+    proof="a response that can only belong to it (id null, or no id)",
     never="an error with id null that answers a malformed line, or may answer a request that is pending",
 )
 def no_reply_to_notifications(connection: Connection) -> Verdict:
     if connection.notifications:
         yield EXERCISED
-    for event in connection.strays:
+    for event in connection.agent_events:
         if (notification := answered_notification(connection, event)) is not None:
             yield violation(
                 f"a response to the notification {notification.message.get('method')}",
