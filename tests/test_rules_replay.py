@@ -408,6 +408,15 @@ class TestBadCursor:
         resumed = story.resume(replay={"type": "offset"})
         assert story.user("u1", "Ping?").refuse(resumed, -32602).fails(CURSOR)
 
+    def test_history_after_the_rejection(self) -> None:
+        story = lived()
+        rejected = story.resume(replay={"type": "offset"})
+        assert len(story.refuse(rejected, -32602).user("u1", "Ping?").fails(CURSOR)) == 1
+        asked = lived()
+        asked.refuse(asked.resume(replay={"type": "offset"}), -32602)
+        resumed = asked.resume(replay=True)
+        assert asked.user("u1", "Ping?").idle().reply(resumed).passes(CURSOR)
+
     def test_rejected(self) -> None:
         story = lived()
         assert story.refuse(story.resume(replay={"type": "offset"}), -32602).passes(CURSOR)

@@ -321,6 +321,13 @@ def bad_cursor_rejected(replay: Replay) -> Verdict:
             (told.event, "history"),
             (response, "rejected"),
         )
+    elif (late := retold(replay, after_response(replay))) and not replay.view.another_replays(replay):
+        yield violation(
+            "history was replayed after the cursor was rejected",
+            proof,
+            (response, "rejected"),
+            *((update.event, "history") for update in late),
+        )
 
 
 def why_bad(cursor: Any, *, is_driven: bool) -> str | None:
