@@ -300,3 +300,13 @@ class TestCloseIsIdempotent:
     def test_an_active_one(self) -> None:
         story = Story().begin()
         assert story.refuse(story.request("session/close", {"sessionId": "s"}), -32603).silent(self.rule)
+
+
+@pytest.mark.parametrize(("reason", "fails"), [("end_turn", 1), ("cancelled", 0)])
+def test_a_prompt_that_waited_runs_within_the_close(reason: str, fails: int) -> None:
+    story = Story().begin()
+    story.reply(story.prompt("one", nonce="acp-1"), messageId="m1").user("m1", "one acp-1").running()
+    waits = story.prompt("two", nonce="acp-2")
+    closed = story.request("session/close", {"sessionId": "s"})
+    story.idle("cancelled").user("m2", "two acp-2").reply(waits, messageId="m2").running().says("a2", "Two")
+    assert len(story.idle(reason).reply(closed).fails("session.close-cancels-first")) == fails

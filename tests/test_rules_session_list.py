@@ -294,3 +294,13 @@ class TestConfigOptions:
     def test_a_failure_to_set_what_is_offered(self) -> None:
         story = self.having(self.mode)
         assert story.refuse(self.set(story, "mode", "code"), -32603).passes(self.rule)
+
+
+@pytest.mark.parametrize(("about", "pages", "fails"), [({}, 14, True), ({}, 5, False), ({"cwd": "/w"}, 14, False)])
+def test_empty_pages_without_end(about: dict[str, str], pages: int, fails: bool) -> None:
+    story = Story().begin()
+    story.reply(story.request("session/list", about), sessions=[{"sessionId": "s", "cwd": "/w"}], nextCursor="0")
+    for at in range(pages):
+        asked = story.request("session/list", {**about, "cursor": str(at)})
+        story.reply(asked, sessions=[], nextCursor=str(at + 1))
+    assert bool(story.fails("session.list")) == fails

@@ -33,9 +33,9 @@ def closes_of(view: View) -> list[Request]:
     source="schema CloseSessionRequest",
     exercised="session/close while running with the model held, or while running at all",
     proof="no idle before the close response though the session was running, also where the work began while the close "
-    "was pending; or an idle of another reason though the "
-    "model was held, a permission was pending, a tool call ended as cancelled, or each of three closes or more ended "
-    "the work, sooner than work that is left alone",
+    "was pending; or queued work that was done after the close had cancelled what was open; or an idle of another "
+    "reason though the model was held, a permission was pending, a tool call ended as cancelled, or each of three "
+    "closes or more ended the work, sooner than work that is left alone",
     never="work that ended by itself while the close was on its way; closing an idle session",
 )
 def close_cancels_first(connection: Connection) -> Verdict:
@@ -72,6 +72,15 @@ def _closed_at_work(view: View) -> Verdict:
             )
         elif work.stop_reason == "cancelled":
             yield EXERCISED
+            if (ran := _ran_meanwhile(view, close, work)) is not None and ran.ended is not None:
+                yield violation(
+                    "a prompt that waited was worked off while its session was being closed",
+                    *in_order(running, asked),
+                    (work.ended.event, "it ends as cancelled: the agent has read the close"),
+                    (ran.began.event, f"{ran.began.value}: queued work begins"),
+                    (ran.ended.event, f"and ends with {_reason(ran.ended)}"),
+                    (close.response, "the close is answered"),
+                )
         elif (cut := cut_short(work, close.event)) is not None:
             told = (work.ended.event, f"so only the close can have ended it; its idle says {_reason(work.ended)}")
             yield violation(
@@ -95,6 +104,19 @@ def _begun_meanwhile(view: View, close: Request) -> Work | None:
     if work is None or work.seq < close.seq or is_opened or view.session.submissions_between(close.seq, work.seq):
         return None
     return work
+
+
+def _ran_meanwhile(view: View, close: Request, work: Work) -> Work | None:
+    """Work that began after the close had cancelled the open one, and ended before its response by itself; None where
+    another stop may have cancelled that, or a prompt or a resume, sent after the close, may have brought it."""
+    if view.session.stops_between(work.seq, close.seq) or view.session.stops_between(close.seq, work.ended_at):
+        return None
+    ran = next(iter(view.works_after(work.ended_at)), None)
+    if ran is None or ran.ended_at > close.answered_at or ran.stop_reason in ("cancelled", "error", None):
+        return None
+    resumed = view.replay_after(close.seq)
+    is_opened = resumed is not None and resumed.seq < ran.seq
+    return None if is_opened or view.session.submissions_between(close.seq, ran.seq) else ran
 
 
 def _reason(state: State) -> str:

@@ -14,6 +14,7 @@ from conformance.rules.session import entries_in, listed_ids, session_in, stores
 from conformance.wire import shown
 
 ROUNDS = 3  # pages in a row that hold nothing new: the list goes round
+EMPTY = 10  # pages in a row that hold nothing, where no folder is asked for: the list goes past its end
 
 
 @rule(
@@ -100,12 +101,13 @@ def _names_of_places(conversation: Conversation) -> dict[str, str]:
 @dataclass(slots=True)
 class _Chain:
     """One list read page by page: each cursor with the page that it leads to, the ids so far, pages in a row without a
-    new one."""
+    new one, and without any."""
 
     places: dict[str, tuple[int, Event]] = field(default_factory=dict)
     ids: set[str] = field(default_factory=set)
     pages: int = 1
     rounds: int = 0
+    empty: int = 0
 
 
 class _Pages:
@@ -123,6 +125,7 @@ class _Pages:
         ids = set(listed_ids(request))
         is_further = page == chain.pages - 1 or page == 0
         chain.rounds = chain.rounds + 1 if ids and ids <= chain.ids and is_further and page > 0 else 0
+        chain.empty = chain.empty + 1 if not ids and is_further else 0
         chain.ids |= ids
         back = chain.places.get(following)
         if back is not None and back[0] <= page:
@@ -138,10 +141,21 @@ class _Pages:
                 (request.event, "the client reads on"),
                 (request.response, "again all that it holds was listed before"),
             )
+        if chain.empty >= EMPTY and not _asks_for_folder(request):
+            return violation(
+                f"{chain.empty} pages in a row are empty and still offer a cursor: the pages never end",
+                (request.event, "the client reads on"),
+                (request.response, "again nothing, and a cursor"),
+            )
         chain.places.setdefault(following, (page + 1, request.response))
         chain.pages = max(chain.pages, page + 2)
         self._offered[following] = (chain, page + 1)
         return None
+
+
+def _asks_for_folder(request: Request) -> bool:
+    """Whether sessions of one folder are asked for: pages of others may come out empty."""
+    return isinstance(request.params, dict) and request.params.get("cwd") is not None
 
 
 @rule(
