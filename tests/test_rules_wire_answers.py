@@ -244,3 +244,24 @@ def test_an_answer_to_a_notification_that_has_no_id(line: dict[str, Any]) -> Non
     asked.request("session/list")
     assert asked.agent({"jsonrpc": "2.0", **line}).fails("wire.no-reply-to-notifications") == []
     assert len(asked.fails("wire.only-messages-on-stdout")) == 1
+
+
+def test_a_request_that_is_sent_back_with_its_result() -> None:
+    story = Story().begin()
+    asked = story.request("session/list", id=61)
+    story.agent({"jsonrpc": "2.0", "id": asked, "method": "session/list", "params": {}, "result": {"sessions": []}})
+    story.control("waited", **{"for": "response", "id": asked, "seconds": 15})
+    assert len(story.fails("wire.only-messages-on-stdout")) == 1
+    assert story.fails("wire.known-methods") == story.fails(ONE) == []
+
+
+@pytest.mark.parametrize("asked_too", [True, False])
+def test_a_response_to_another_client_is_another_rules(asked_too: bool) -> None:
+    story = Story(sessions={"shared": True}).begin().initialize(at="bob")
+    asked = story.request("session/list", id=55)
+    if asked_too:
+        story.request("session/list", id=55, at="bob")
+        story.reply(55, at="bob", sessions=[])
+    story.reply(55, at="bob", sessions=[]).control("waited", **{"for": "response", "id": asked, "seconds": 15})
+    assert story.fails(ONE) == []
+    assert len(story.fails("clients.response-to-submitter-only")) == 1

@@ -127,10 +127,18 @@ class _Reader:
                     session.cancels.append((connection, event))
             if method == "$/cancel_request":
                 self._cancel_request(connection, event, params)
-        elif kind is Kind.RESULT or kind is Kind.ERROR or (kind is Kind.NOT_JSONRPC and is_empty_response(message)):
+        elif kind in (Kind.RESULT, Kind.ERROR) or self._is_meant_as_response(connection, event):
             self._response(connection, event, message.get("id"))
         elif kind is Kind.REQUEST:
             self._request(connection, event, message)
+
+    def _is_meant_as_response(self, connection: Connection, event: Event) -> bool:
+        """A line with an id and nothing else, or a pending request itself to which the outcome was added."""
+        message, sender = event.message, "client" if event.dir == "agent" else "agent"
+        if not isinstance(message, dict) or ("result" not in message and "error" not in message):
+            return is_empty_response(message)
+        pending = self._unanswered.get((connection.name, sender, *request_key(message.get("id"))), ())
+        return any(request.method == message.get("method") for request in pending)
 
     def _request(self, connection: Connection, event: Event, message: dict[str, Any]) -> None:
         by_agent = event.dir == "agent"

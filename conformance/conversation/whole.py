@@ -92,6 +92,17 @@ class Conversation:
         same = self._requests_with.get(request_key(response.message.get("id")), [])
         return (request for request in pending_with(same, response.seq) if request.connection is not connection)
 
+    def is_answered_elsewhere(self, request: Request) -> bool:
+        """Whether another connection got a response with the request's id that it had not asked for, or had already."""
+        for connection in self.connections.values():
+            if connection is request.connection:
+                continue
+            same = connection.by_id.get(("client", *request_key(request.id)), [])
+            again = (event for other in same for event in other.later_responses)
+            if connection.strays_with(request.id, request.seq) or any(event.seq > request.seq for event in again):
+                return True
+        return False
+
     @cached_property
     def connections_share_ids(self) -> bool:
         """Whether the first requests with one id on two connections were pending together."""

@@ -108,13 +108,14 @@ def response_id(connection: Connection) -> Verdict:
     exercised="a request",
     proof="a second response; or none within the patience while the process lives",
     never="a prompt held while earlier work is open, also of another session, or while a client is asked; a login; a "
-    "request whose response came under a wrong id; a connection that ended",
+    "request whose response came under a wrong id, or to another client; a connection that ended",
 )
 def one_response(connection: Connection) -> Verdict:
     for request in connection.requests:
         if request.response is not None:
             yield EXERCISED
-        again = next((e for e in request.later_responses if not any(c.seq < e.seq for c in request.cancels)), None)
+        later = (e for e in request.later_responses if not is_pending_elsewhere(connection, e))
+        again = next((e for e in later if not any(c.seq < e.seq for c in request.cancels)), None)
         if again is not None and request.response is not None:
             yield violation(
                 f"{request.method} was answered {1 + len(request.later_responses)} times",
@@ -145,10 +146,12 @@ def unanswered(request: Request) -> Event | None:
 
 def _is_answered_wrongly(request: Request) -> bool:
     """Whether something came that may be meant as its response: one that answers nothing, which is wire.response-id's,
-    or a line that is no message, which is wire.only-messages-on-stdout's."""
+    one for another client, which is clients.response-to-submitter-only's, or a line that is no message, which is
+    wire.only-messages-on-stdout's."""
     connection, end = request.connection, float("inf")
-    strays = connection.strays_between(request.seq, end)
-    return bool(strays) or bool(connection.agent_malformed_between(request.seq, end))
+    if connection.strays_between(request.seq, end) or connection.agent_malformed_between(request.seq, end):
+        return True
+    return connection.conversation.is_answered_elsewhere(request)
 
 
 def _owed_at(request: Request, waited: Event) -> Event | None:
