@@ -310,3 +310,11 @@ def test_a_prompt_that_waited_runs_within_the_close(reason: str, fails: int) -> 
     closed = story.request("session/close", {"sessionId": "s"})
     story.idle("cancelled").user("m2", "two acp-2").reply(waits, messageId="m2").running().says("a2", "Two")
     assert len(story.idle(reason).reply(closed).fails("session.close-cancels-first")) == fails
+
+
+def test_work_of_the_agents_own_within_the_close() -> None:
+    story = Story().begin()
+    story.reply(story.prompt("one", nonce="acp-1"), messageId="m1").user("m1", "one acp-1").running()
+    closed = story.request("session/close", {"sessionId": "s"})
+    story.idle("cancelled").running().update("session_info_update", title="Saved").idle("end_turn").reply(closed)
+    assert story.passes("session.close-cancels-first")

@@ -116,7 +116,10 @@ def _ran_meanwhile(view: View, close: Request, work: Work) -> Work | None:
         return None
     resumed = view.replay_after(close.seq)
     is_opened = resumed is not None and resumed.seq < ran.seq
-    return None if is_opened or view.session.submissions_between(close.seq, ran.seq) else ran
+    waited = view.session.inserted_between(
+        work.ended_at, ran.ended_at
+    )  # without one, it is the agent's own clearing up
+    return None if is_opened or not waited or view.session.submissions_between(close.seq, ran.seq) else ran
 
 
 def _reason(state: State) -> str:
