@@ -126,6 +126,11 @@ class TestUpdatesOfKnownSessions:
         resumed = story.resume(at="bob")
         assert len(story.idle(at="bob").reply(resumed, at="bob").fails(self.rule)) == 1
 
+    def test_a_fork_that_is_being_made(self) -> None:
+        story = Story(driven=False).begin()
+        forked = story.request("session/fork", {"sessionId": "s", "cwd": "/w"})
+        assert story.idle(session="kid").reply(forked, sessionId="kid").passes(self.rule)
+
     def test_listing_makes_nothing_known(self) -> None:
         story = Story().begin()
         story.reply(story.request("session/list"), sessions=[{"sessionId": "t", "cwd": "/w"}])

@@ -199,7 +199,7 @@ def _named_otherwise(connection: Connection) -> dict[str, int]:
             named.setdefault(request.session_id, request.seq)
         if request.response is not None and request.method != "session/list":
             for identifier in announced_sessions(request.result):
-                named.setdefault(identifier, request.response.seq)
+                named.setdefault(identifier, request.seq)  # as session/fork does, which is creating it
     for event in (*connection.agent_notifications, *(request.event for request in connection.agent_requests)):
         params = event.message.get("params")
         for part in params.values() if isinstance(params, dict) else ():
