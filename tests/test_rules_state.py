@@ -56,6 +56,35 @@ class TestRunning:
         assert story.passes(self.rule)  # so far the idle may be a snapshot of the first one
         assert accepted(story, "And more", "u3").fails(self.rule)
 
+    def test_the_turn_of_a_prompt_that_waited_without_it(self) -> None:
+        story = foreign()
+        waiting = [story.prompt(text) for text in ("One", "Two", "Three")]
+        for number, text in enumerate(("One", "Two", "Three")):
+            story.user(f"u{number}", text).reply(waiting[number], messageId=f"u{number}")
+            if number != 1:
+                story.running()
+            story.says(f"a{number}", "Hi").idle("end_turn")
+        assert story.fails(self.rule) == ["work of a prompt began and ended, and running was never reported"]
+
+    def test_the_second_turn_of_tool_calls_only_without_it(self) -> None:
+        story = accepted(foreign()).running().idle("end_turn")
+        tool(accepted(story, "More", "u2"), "completed").idle("end_turn").after(2).barrier()
+        assert story.fails(self.rule) == ["work of a prompt began and ended, and running was never reported"]
+
+    def test_a_snapshot_before_a_waiting_prompt_is_inserted(self) -> None:
+        story = tool(accepted(foreign()).running(), "in_progress").idle("end_turn", background=[CALL])
+        more = story.prompt("More")
+        tool(story.says("b", "By the way"), "completed").idle("end_turn", background=[]).user("u2", "More")
+        story.reply(more, messageId="u2").running(background=[]).idle("end_turn", background=[]).after(2).barrier()
+        assert story.passes(self.rule)
+
+    def test_a_snapshot_before_work_that_two_prompts_share(self) -> None:
+        story = accepted(foreign()).running().idle("end_turn", background=[])
+        one, two = story.prompt("One"), story.prompt("Two")
+        story.user("u1", "One").reply(one, messageId="u1").says("b", "By the way").idle("end_turn", background=[])
+        story.running(background=[]).user("u2", "Two").reply(two, messageId="u2").idle("end_turn", background=[])
+        assert story.after(2).barrier().passes(self.rule)
+
     def test_work_of_its_own_without_it(self) -> None:
         assert foreign().says("a", "Ready.").idle("end_turn").fails(self.rule)
 
@@ -63,6 +92,19 @@ class TestRunning:
         story = accepted(foreign()).says("a", "Hi").after(2).barrier()
         assert story.fails(self.rule) == ["work of a prompt was done, and no state was ever reported"]
         assert accepted(foreign()).says("a", "Hi").barrier().fails(self.rule) == []
+
+    def test_no_state_after_a_resume(self) -> None:
+        story = Story(driven=False).initialize()
+        resume = story.resume()
+        accepted(story.idle("end_turn").reply(resume)).says("a", "Hi").after(2).barrier()
+        assert story.fails(self.rule) == ["work of a prompt was done, and no state was ever reported"]
+
+    def test_no_state_for_another_client(self) -> None:
+        story = foreign().initialize(at="bob")
+        resume = story.resume(at="bob")
+        accepted(story.idle(at="bob").reply(resume, at="bob")).user("u", "Hello", at="bob").running()
+        story.says("a", "Hi").says("a", "Hi", at="bob").idle("end_turn").after(2).barrier(at="bob")
+        assert story.fails(self.rule) == ["work of a prompt was done, and no state was ever reported"]
 
     def test_an_idle_that_nothing_explains(self) -> None:
         assert foreign().idle("end_turn").warns(self.rule)

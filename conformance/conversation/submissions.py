@@ -115,6 +115,11 @@ class Submission:
         """A prompt that the profile names as a command which the agent handles by itself."""
         return self.trigger in ("local-command", "retained-command")
 
+    def was_told_before(self, seq: float, view: View) -> bool:
+        """Whether the connection of `view` was told of its message before that position."""
+        own = view.messages.get(("user", self.message_id or ""))
+        return own is not None and own.first.seq < seq
+
     @property
     def own_messages(self) -> list[Message]:
         """The messages under its returned id, one for each connection that was told of it."""

@@ -8,6 +8,7 @@ from conformance.conversation import (
     STANDARD_STATES,
     ModelRequest,
     State,
+    Submission,
     Update,
     View,
     Work,
@@ -81,11 +82,15 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
     if any(s.value not in STANDARD_STATES for s in view.states_between(since, state.seq)):
         return  # state.standard-states
     sent = [s for s in view.session.submissions_between(since, state.seq) if s.request.succeeded]
+    sent = [*_inserted_later(view, since, state.seq), *sent]
     prompt = next((s for s in sent if not s.is_local_command), None)
     if sent and prompt is None:
         return  # command.same-lifecycle
-    output = view.first_output(max(since, prompt.seq if prompt else since), state.seq)
-    if known and (output is None or prompt is None or _is_begun_later(view, state)):
+    if prompt is None:
+        output = view.first_output(since, state.seq)
+    else:
+        output = _first_sign(view, prompt.seq if prompt.seq > since else prompt.inserted_at, state.seq)
+    if known and (output is None or prompt is None or _is_begun_later(view, state, prompt)):
         return
     if prompt is not None and output is not None:
         yield violation(
@@ -113,27 +118,51 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
         )
 
 
-def _is_begun_later(view: View, state: State) -> bool:
-    """Whether an idle that may be a mere snapshot is followed by work before anything else is asked, by more works than
-    there are prompts, or by nothing that would tell."""
+def _inserted_later(view: View, start: float, end: float) -> list[Submission]:
+    """Prompts that were sent before the first of two positions and inserted between them, as far as this connection was
+    told: they waited for the work that ended there."""
+    found = view.session.inserted_between(start, end)
+    return [s for s in found if s.seq < start and s.request.succeeded and not s.was_told_before(start, view)]
+
+
+def _first_sign(view: View, start: float, end: float) -> Update | None:
+    """The first message or thought of the agent between two positions or, of an agent that lists no background work,
+    the first tool call that begins there."""
+    said = view.first_output(start, end)
+    if said is not None or view.session.first_background < float("inf"):
+        return said
+    told = (u for u in view.updates_between(start, end) if u.kind == "tool_call_update" and u.replay is None)
+    calls = ((u, view.tool_calls.get(str(u.body.get("toolCallId")))) for u in told)
+    return next((u for u, call in calls if call is not None and call.steps and call.first.update is u), None)
+
+
+def _is_begun_later(view: View, state: State, prompt: Submission) -> bool:
+    """Whether an idle that may be a mere snapshot is followed by work before any other prompt is sent or inserted,
+    by more works than there are prompts, or by nothing that would tell."""
     asked, works = view.session.submissions_after(state.seq), view.works_after(state.seq)
     following = next(iter(asked), None)
     if works:
-        return following is None or works[0].seq < following.seq or len(works) > len(asked)
+        waiting = [s for s in _inserted_later(view, state.seq, works[0].seq) if s is not prompt]
+        is_first = not waiting and (following is None or works[0].seq < following.seq)
+        return is_first or len(works) > len(asked) + len(waiting)
     return following is None and quiet_barrier(view, state.seq) is None
 
 
 def _output_without_any_state(view: View) -> Verdict:
-    """An agent that reports no state at all: output of a prompt, and still none when a barrier request is answered
-    on a quiet line."""
-    if view.created is None:
+    """An agent that reports no state of a prompt's work at all: its output, on a connection that was told of the
+    prompt while all was idle, and still no state when a barrier request is answered on a quiet line."""
+    last = view.states[-1].seq if view.states else -1
+    if view.state_at(last) != "idle":
         return
-    for submission in view.session.submissions_after(view.states[-1].seq if view.states else -1):
-        if submission.view is not view or not submission.request.succeeded or submission.is_local_command:
+    for submission in view.session.submissions_after(last):
+        if not submission.request.succeeded or submission.is_local_command:
             continue
-        if view.work_at(submission.seq) is not None:
+        is_own = submission.view is view
+        if not (is_own or submission.was_told_before(float("inf"), view)):
             continue
-        output = view.first_output(submission.seq, float("inf"))
+        if any(other.work_at(submission.seq) is not None for other in view.session.views):
+            continue
+        output = view.first_output(submission.seq if is_own else submission.inserted_at, float("inf"))
         barrier = quiet_barrier(view, output.seq) if output is not None else None
         if output is not None and barrier is not None:
             yield violation(
