@@ -23,6 +23,29 @@ def owed(story: Story, which: int = 0) -> int | None:
     return late.seq if late is not None else None
 
 
+class TestToldOthersOnly:
+    """A message that is told to every client but its submitter."""
+
+    def story(self, *, resumed: bool) -> Story:
+        story = Story(driven=False).begin().initialize(at="bob")
+        if resumed:
+            resume = story.resume(at="bob")
+            story.idle(at="bob").reply(resume, at="bob")
+        story.reply(story.prompt("Hi", at="bob"), messageId="u", at="bob").user("u", "Hi")
+        return story.running(at="bob").says("a", "x", at="bob").idle("end_turn", at="bob")
+
+    def test_never_to_its_submitter(self) -> None:
+        story = self.story(resumed=True)
+        assert story.fails(REPORTED) == ["the inserted message 'u' was never reported"]
+        assert story.fails(BEFORE) == []
+
+    def test_a_submitter_that_did_not_join_may_hear_nothing(self) -> None:
+        assert self.story(resumed=False).fails(REPORTED) == []
+
+    def test_too_late_to_its_submitter(self) -> None:
+        assert self.story(resumed=True).user("u", "Hi", at="bob").warns(REPORTED)
+
+
 class TestOwed:
     def test_by_the_idle_of_its_work(self) -> None:
         story = Story(driven=False).begin()

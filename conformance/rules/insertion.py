@@ -20,6 +20,16 @@ def told_since(submission: Submission, barrier: Event) -> bool:
     )
 
 
+def submitter_told_since(submission: Submission, barrier: Event) -> bool:
+    """Whether any line before the barrier told the submitter of the message, under whatever id; or told anyone, where
+    the submitter neither created nor resumed the session, and so may hear nothing of it."""
+    view = submission.view
+    if view is None or (view.created is None and not any(r.closes < submission.seq for r in view.replays)):
+        return told_since(submission, barrier)
+    own = (message for message in (*submission.own_messages, *submission.marked) if message.view is view)
+    return any(submission.seq < update.seq < barrier.seq for message in own for update in message.updates)
+
+
 def reported_at_all(submission: Submission) -> Event | None:
     """The update that shows that the submission is in the conversation, also where it is only replayed. In a
     foreign recording an equal text in a replay proves something only where the session was new."""

@@ -10,6 +10,7 @@ from conformance.rules.insertion import (
     inserted_after_its_work,
     is_garbled,
     reported_too_late,
+    submitter_told_since,
     told_since,
     unreported_at,
 )
@@ -300,15 +301,16 @@ def insertion_reported(submission: Submission) -> Verdict:
         or is_garbled(submission, late)
     ):
         return
-    if told_since(submission, late) or any(True for _ in no_success_before_insertion_findings(submission)):
+    if submitter_told_since(submission, late) or any(True for _ in no_success_before_insertion_findings(submission)):
         return
     proof = (
         (submission.request.event, "this prompt"),
         (response, "is answered with success: its message is inserted under this id"),
         (late, "by now it would have been reported, and was not"),
     )
-    if submission.reports:
-        told = (submission.reports[0].event, "it is reported only now")
+    own = next((update for update in submission.reports if update.view is submission.view), None)
+    if own is not None:
+        told = (own.event, "it is reported only now")
         yield warning(f"the inserted message {submission.message_id!r} was reported late", *proof, told)
     else:
         yield violation(f"the inserted message {submission.message_id!r} was never reported", *proof)
