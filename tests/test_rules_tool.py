@@ -75,6 +75,12 @@ class TestDenied:
         story = select(ask(select(self.asked(), "no"), id=901), "yes", id=901)
         assert tool(story, "in_progress").silent(self.rule)
 
+    def test_approved_and_ended_before_it_was_asked_again(self) -> None:
+        story = tool(tool(select(self.asked(), "yes"), "in_progress"), "completed").idle("end_turn")
+        story.reply(story.prompt("Again"), messageId="u2").running()
+        story = tool(select(ask(tool(story, "pending"), id=901), "no", id=901), "in_progress")
+        assert story.fails(self.rule) == ["a tool call was run although the permission for it was denied"]
+
     @pytest.mark.parametrize("status", ["in_progress", "paused"])
     def test_a_call_that_was_running_before(self, status: str) -> None:
         story = tool(select(self.asked(status=status), "no"), "in_progress")
@@ -190,6 +196,19 @@ class TestOneIdOneCall:
     def test_running_at_once(self) -> None:
         assert len(tool(self.finished(), "in_progress", title="Run", kind="execute").fails(self.rule)) == 1
         assert tool(self.finished(), "in_progress", title="Read (again)").fails(self.rule) == []
+
+    @pytest.mark.parametrize("later", [False, True])
+    def test_taken_over_with_its_status_left_out_at_first(self, later: bool) -> None:
+        story = self.finished()
+        if later:
+            story.running()
+        tool(story, title="Run", kind="execute", rawInput={"c": "ls"})
+        assert story.fails(self.rule) == []
+        assert len(tool(story, "in_progress").fails(self.rule)) == 1
+
+    def test_refined_before_the_next_turn(self) -> None:
+        story = tool(self.finished().running(), title="Run", kind="execute").idle("end_turn").running()
+        assert tool(story, "completed").fails(self.rule) == []
 
     def in_the_next_turn(self, **body: Any) -> Story:
         """A call that ends in one turn, and an update under its id in the next one."""

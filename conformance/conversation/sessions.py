@@ -11,9 +11,10 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from conformance.conversation.calls import Permission, task_of
+from conformance.conversation.calls import Permission, ToolCall, task_of
 from conformance.conversation.facts import (
     BUSY,
+    FINAL_STATUSES,
     Message,
     Request,
     Update,
@@ -244,12 +245,23 @@ class Session:
         return bare(text) in self._by_text
 
     @cached_property
-    def calls_perhaps_approved(self) -> set[str]:
-        """Tool calls that some permission request, on any connection, approved or may still approve."""
-        permissions = (permission for view in self.views for permission in view.permissions)
-        return {
-            p.tool_call_id for p in permissions if p.tool_call_id is not None and (p.is_approved or p.answer is None)
-        }
+    def _approved_at(self) -> dict[str, float]:
+        """Tool call -> where a permission request for it, on any connection, was last approved; infinity where one may
+        still be."""
+        found: dict[str, float] = {}
+        for permission in (permission for view in self.views for permission in view.permissions):
+            if permission.tool_call_id is not None and (permission.is_approved or permission.answer is None):
+                last = found.get(permission.tool_call_id, -1.0)
+                found[permission.tool_call_id] = max(last, permission.request.answered_at)
+        return found
+
+    def perhaps_approved_since(self, call: ToolCall | None, seq: float) -> bool:
+        """Whether a permission request, on any connection, approved that tool call or may still, an approval apart that
+        had come when the call had ended before that position."""
+        if call is None or call.id not in self._approved_at:
+            return False
+        ended = (step.update.seq for step in reversed(call.steps_before(seq)) if step.names in FINAL_STATUSES)
+        return self._approved_at[call.id] > next(ended, -1)
 
     @cached_property
     def approved_since(self) -> dict[str, float]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from conformance.conversation import FINAL_STATUSES, Connection, Permission, Session, ToolCall, ToolStep
+from conformance.conversation import FINAL_STATUSES, Connection, Permission, Session, ToolCall, ToolStep, Work
 from conformance.history import Event
 from conformance.protocol.validation import params_problems
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
@@ -25,7 +25,8 @@ BURST: Final = 0.05
     exercised="session/request_permission answered so",
     proof="the tool call goes from pending to in_progress after the denial, or its effect is seen; completed with no "
     "in_progress is a warning (an agent may close a refused call with a refusal text)",
-    never="a tool call that was running before it asked; one that another permission request approved; a request that "
+    never="a tool call that was running before it asked; one that another permission request approved, unless it had "
+    "ended before this one; a request that "
     "the agent took back for a reason of its own; one that is reported as running in one burst with the request, and "
     "as failed or cancelled in the end: a warning",
 )
@@ -63,8 +64,9 @@ def denied_is_not_run(permission: Permission) -> Verdict:
 
 
 def _is_unsure(permission: Permission) -> bool:
-    """Whether something else may have approved: another request about the same call; two options of one id; or, where
-    the agent itself took the request back with nobody cancelling the session, whatever made it do so."""
+    """Whether something else may have approved: another request about the same call, unless it had ended since; two
+    options of one id; or, where the agent itself took the request back with nobody cancelling the session, whatever
+    made it do so."""
     same_id = [o for o in permission.options if o.get("optionId") == permission.outcome.get("optionId")]
     if len(same_id) > 1 and permission.outcome.get("outcome") == "selected":
         return True
@@ -75,7 +77,8 @@ def _is_unsure(permission: Permission) -> bool:
         and not permission.view.session.stops_between(permission.seq, answer.seq)
     ):
         return True
-    return permission.tool_call_id in permission.view.session.calls_perhaps_approved
+    call = permission.view.tool_calls.get(permission.tool_call_id or "")
+    return permission.view.session.perhaps_approved_since(call, permission.seq)
 
 
 def _was_begun_at_once(permission: Permission, step: ToolStep) -> bool:
@@ -247,10 +250,14 @@ def one_id_one_call(session: Session) -> Verdict:
 def _taken_over(told: list[ToolStep]) -> tuple[ToolStep, ToolStep, list[str]] | None:
     """(the step that ended a call, the step that takes its id for another one, in what they differ)."""
     seen, final = Seen(), None
+    unnamed: dict[Work | None, list[str]] = {}  # differences told with no status since the end, in that work
     for step in told:
-        if step.update.replay is None and final is not None and step.names is not None:
-            differences = seen.differences(step)
-            if _is_another(step, final, set(differences)):
+        if step.update.replay is None and final is not None:
+            before = unnamed.pop(step.update.work, [])
+            differences = list(dict.fromkeys([*before, *seen.differences(step)]))
+            if step.names is None:
+                unnamed = {step.update.work: differences}
+            elif _is_another(step, final, set(differences)):
                 return final, step, differences
         seen.add(step)
         if step.names in FINAL_STATUSES and final is None:
