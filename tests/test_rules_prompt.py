@@ -532,6 +532,32 @@ class TestFailureEndsIdleError:
         assert story.fails(self.rule) == ["the failure was never told: no idle came"]
         assert story.fails("state.idle-when-work-ends") == []
 
+    def after_a_tool(self) -> Story:
+        story = Story(model="openai-chat").begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").running()
+        failing(story, how="call-tool", injected=False)
+        return failing(failing(story, number=2), number=3)
+
+    def test_after_a_tool(self) -> None:
+        assert self.after_a_tool().idle("error").passes(self.rule)
+        message = "the failed work ended with end_turn instead of error"
+        assert self.after_a_tool().idle("end_turn").fails(self.rule) == [message]
+
+    def test_no_idle_after_a_tool(self) -> None:
+        story = self.after_a_tool().control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert story.fails(self.rule) == ["the failure was never told: no idle came"]
+        assert story.fails("state.idle-when-work-ends") == []
+
+    def test_a_retry_after_a_tool_that_succeeds(self) -> None:
+        story = failing(self.after_a_tool(), number=4, how="say", injected=False)
+        assert story.idle("end_turn").silent(self.rule)
+
+    def test_a_failure_after_the_last_word(self) -> None:
+        story = Story(model="openai-chat").begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").running()
+        failing(failing(story, how="say", injected=False), number=2)
+        assert story.idle("end_turn").silent(self.rule)
+
     def test_the_wait_was_nearly_over(self) -> None:
         story = Story(model="openai-chat").begin()
         story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").running().after(60)

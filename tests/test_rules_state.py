@@ -280,6 +280,30 @@ class TestLeavesRequiresAction:
         story.control("waited", **{"for": "idle", "session": "s", "seconds": 15})
         assert story.fails(self.rule) == (["neither running nor idle followed the answer"] if answered else [])
 
+    def test_words_before_something_else_is_asked(self) -> None:
+        story = allow(ask(waits(accepted(foreign()).running()))).after(1).says("a", "Next").after(1)
+        waits(ask(story, id="q", call="d"))
+        assert allow(story, "q").running().idle("end_turn").fails(self.rule) == [
+            "the work went on, and running was not reported"
+        ]
+
+    def test_words_in_one_burst_with_the_next_question(self) -> None:
+        story = allow(ask(waits(accepted(foreign()).running()))).says("a", "Next")
+        waits(ask(story, id="q", call="d"))
+        assert allow(story, "q").running().idle("end_turn").warns(self.rule)
+
+    def test_asked_again_at_once(self) -> None:
+        story = ask(allow(ask(waits(accepted(foreign()).running()))), id="q", call="d")
+        assert allow(story, "q").running().says("a", "Done").idle("end_turn").passes(self.rule)
+
+    def test_a_client_that_another_one_answers_for(self) -> None:
+        story = foreign().initialize(at="bob")
+        resume = story.resume(at="bob")
+        story.idle(at="bob").reply(resume, at="bob")
+        ask(accepted(story).running().running(at="bob"))
+        allow(waits(story).update("state_update", state="requires_action", at="bob")).running().says("a", "Hi")
+        assert story.says("a", "Hi", at="bob").fails(self.rule) == ["the work went on, and running was not reported"]
+
     @pytest.mark.parametrize("after", ["running", "idle"])
     def test_right(self, after: str) -> None:
         story = self.answered()

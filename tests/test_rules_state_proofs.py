@@ -242,8 +242,11 @@ class TestBackground:
         assert story.idle().idle("error").passes(FAILURE)
 
     def test_a_failure_that_was_told_before(self) -> None:
+        assert foreign().running().idle("error").idle().idle("error").passes(FAILURE)
+
+    def test_a_failure_that_was_told_of_earlier_work(self) -> None:
         story = foreign().running().idle("error").running().idle("end_turn").idle("error")
-        assert story.passes(FAILURE)
+        assert story.proof(FAILURE) == [7, 8]
 
     def test_a_failure_in_a_resume_is_a_snapshot(self) -> None:
         story = foreign().running().idle("end_turn")

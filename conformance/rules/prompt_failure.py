@@ -12,6 +12,7 @@ from conformance.conversation import (
     Submission,
     View,
     Work,
+    failed_at_last,
 )
 from conformance.conversation.span import Span
 from conformance.rules.insertion import in_order, reported_at_all
@@ -62,19 +63,20 @@ def no_error_after_insertion(submission: Submission) -> Verdict:
     MUST,
     says="When a failure ends foreground work after insertion, the agent reports idle with stopReason 'error'.",
     source="rfd 'Report failures after insertion', schema IdleStateUpdate",
-    exercised="work whose every model request failed after the message was inserted, and that ended",
+    exercised="work whose every model request failed after the message was inserted, or every one since a call of a "
+    "tool, and that ended",
     proof="the work ends with another known stop reason, or no idle arrives within the patience after the last "
     "failure while the agent lives",
     never="a retry that succeeds; a refusal or limit that the model reported; no stop reason at all, or an error that "
     "is only told in words: a warning; a process that exits",
 )
 def failure_ends_idle_error(submission: Submission) -> Verdict:
-    requests, view, report = submission.model_requests, submission.view, submission.report
-    if not requests:
+    requests, view, report = failed_at_last(submission.model_requests), submission.view, submission.report
+    if not submission.model_requests:
         yield from _looks_failed(submission)
     if not requests or view is None or report is None or not submission.request.succeeded:
         return
-    if any(request.answered is None or not request.was_failed or request.is_shared for request in requests):
+    if any(request.is_shared for request in requests):
         return
     last = requests[-1]
     asked = view.work_at(requests[0].seq)

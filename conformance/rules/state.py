@@ -12,6 +12,7 @@ from conformance.conversation import (
     Update,
     View,
     Work,
+    failed_at_last,
 )
 from conformance.conversation.span import between
 from conformance.history import Event
@@ -276,7 +277,7 @@ def _done_at(work: Work, last: Update, waited: Event) -> Event | None:
     view = work.view
     if models := _model_requests_of(work, waited):
         final = models[-1].answered
-        if any(r.answered is None for r in models) or final is None or all(r.was_failed for r in models):
+        if any(r.answered is None for r in models) or final is None or failed_at_last(models):
             return None  # the model still holds it; or prompt.failure-ends-idle-error
         goes_on = (final.control or {}).get("how") == "call-tool" or view.connection.out_of_patience(final) is None
         return None if goes_on else final

@@ -2,9 +2,10 @@
 RequiresActionStateUpdate)."""
 
 from collections import deque
+from collections.abc import Iterator
 from itertools import zip_longest
 
-from conformance.conversation import STANDARD_STATES, Permission, Request, Update, View, Work
+from conformance.conversation import STANDARD_STATES, Permission, Request, State, Update, View, Work
 from conformance.conversation.span import between
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
@@ -25,52 +26,85 @@ BLOCKING = ("session/request_permission", "elicitation/create")
     "asked, or after the answer to a request of another kind",
 )
 def leaves_requires_action(work: Work) -> Verdict:
-    connection, view = work.view.connection, work.view
     states = [state for state in work.states if state.value in STANDARD_STATES]
-    asked = deque(connection.agent_requests_between(work.seq, work.ended_at))
+    asked = deque(_asked_in(work))
     open_requests: list[Request] = []
     latest = -1.0  # where the last of them is answered
     for state, following in zip_longest(states, states[1:]):
         until = following.seq if following is not None else float("inf")
+        is_asked_throughout = latest > until
         while asked and asked[0].seq < until:
             request = asked.popleft()
-            if request.session_id in (view.id, None):
-                open_requests.append(request)
-                latest = max(latest, request.answered_at)
-        if latest == float("inf") or latest > until:
+            open_requests.append(request)
+            latest = max(latest, request.answered_at)
+        if is_asked_throughout:
             continue
         open_requests = [request for request in open_requests if request.answered_at > state.seq]
-        if state.value != "requires_action" or not open_requests:
+        if state.value != "requires_action":
             continue
-        answer = max((r.response for r in open_requests if r.response is not None), key=lambda event: event.seq)
-        yield EXERCISED
-        if any(_goes_on_elsewhere(request) for request in open_requests):
-            continue
-        resumed = next(
-            (u for u in view.updates_between(answer.seq, until) if is_output(u) or _is_at_work(u, work)), None
+        for answered, next_asked in _answers(open_requests, until):
+            yield EXERCISED
+            if any(_goes_on_elsewhere(request) for request in answered):
+                break
+            yield from _after_the_answer(work, state, answered, next_asked, following)
+
+
+def _asked_in(work: Work) -> list[Request]:
+    """What the agent asked in that work, of this client or, where it asked nothing of it, of the others, in order."""
+    view = work.view
+    own = view.connection.agent_requests_between(work.seq, work.ended_at)
+    here = [request for request in own if request.session_id in (view.id, None)]
+    others = (other.connection.agent_requests_of.get(view.id, []) for other in view.session.views if other is not view)
+    elsewhere = (request for asked in others for request in between(asked, work.seq, work.ended_at))
+    return here or sorted(elsewhere, key=lambda request: request.seq)
+
+
+def _answers(requests: list[Request], until: float) -> Iterator[tuple[list[Request], Request | None]]:
+    """Each time before that position when all that had been asked was answered: what was asked since the time before,
+    and what was asked next."""
+    begin, latest = 0, -1.0  # where the last of those so far is answered
+    for at, request in enumerate(requests):
+        if begin < at and latest < request.seq:
+            yield requests[begin:at], request
+            begin = at
+        latest = max(latest, request.answered_at)
+    if requests and latest < until:
+        yield requests[begin:], None
+
+
+def _after_the_answer(
+    work: Work, state: State, answered: list[Request], next_asked: Request | None, following: State | None
+) -> Verdict:
+    """What there is to say of what follows until something else is asked or another state is told."""
+    connection, view = work.view.connection, work.view
+    answer = max((r.response for r in answered if r.response is not None), key=lambda event: event.seq)
+    beyond = next_asked.event if next_asked is not None else following.event if following is not None else None
+    until = beyond.seq if beyond is not None else float("inf")
+    told = view.updates_between(answer.seq, until)
+    resumed = next((u for u in told if is_output(u) or _is_at_work(u, work)), None)
+    proof = [(state.event, "the work waits for the user"), (answer, "who has answered all that was asked")]
+    if resumed is not None:
+        is_end = next_asked is None and following is not None and following.is_idle
+        is_burst = beyond is not None and not is_end and beyond.t - resumed.event.t < BURST
+        tell = warning if is_burst else violation
+        yield tell(
+            "the work went on, and running was not reported",
+            *proof,
+            (resumed.event, "progress, with no running before it"),
         )
-        proof = [(state.event, "the work waits for the user"), (answer, "who has answered all that was asked")]
-        if resumed is not None:
-            is_burst = following is not None and not following.is_idle and following.event.t - resumed.event.t < BURST
-            tell = warning if is_burst else violation
-            yield tell(
-                "the work went on, and running was not reported",
+    elif beyond is None:
+        waited = connection.out_of_patience(answer)
+        if (
+            waited is not None
+            and all(request.method in BLOCKING for request in answered)
+            and not view.session.stops_between(state.seq, waited.seq)
+            and not _asks_elsewhere(view, waited.seq)
+        ):
+            yield violation(
+                "neither running nor idle followed the answer",
                 *proof,
-                (resumed.event, "progress, with no running before it"),
+                (waited, "and nothing came within the patience"),
             )
-        elif following is None:
-            waited = connection.out_of_patience(answer)
-            if (
-                waited is not None
-                and all(request.method in BLOCKING for request in open_requests)
-                and not view.session.stops_between(state.seq, waited.seq)
-                and not _asks_elsewhere(view, waited.seq)
-            ):
-                yield violation(
-                    "neither running nor idle followed the answer",
-                    *proof,
-                    (waited, "and nothing came within the patience"),
-                )
 
 
 def _asks_elsewhere(view: View, seq: float) -> bool:

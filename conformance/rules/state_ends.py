@@ -143,15 +143,17 @@ def background_failure_is_not_a_stop(view: View) -> Verdict:
 
 
 def _explained(view: View, earlier: State, state: State) -> bool:
-    """Whether a prompt, or an error that was told before, on whatever connection, explains an idle that says error."""
-    session = view.session
+    """Whether a prompt explains an idle that says error, or an error that was told before, on whatever connection, and
+    of which no later work is known."""
+    session, work = view.session, view.work_before(state.seq)
     before = session.submission_before(earlier.seq)
     is_pending = before is not None and before.answered_at > earlier.seq
-    told = session.stop_reasons.get("error", {})
+    since = work.seq if work is not None else -1
+    told = (told for other in session.views for told in other.states_between(since, state.seq))
     return (
         is_pending
         or bool(session.submissions_between(earlier.seq, state.seq))
-        or any(seq < state.seq for seq in told.values())
+        or any(each.stop_reason == "error" for each in told)
     )
 
 
