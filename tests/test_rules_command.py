@@ -117,11 +117,30 @@ class TestLifecycle:
         assert story.fails(LIFECYCLE) == ["a command left its work open"]
 
     def test_its_tool_is_still_at_work(self) -> None:
-        for status, fails in (("pending", 0), ("in_progress", 0), ("completed", 1)):
+        for status, last_word, fails in (
+            ("pending", 1, 0),
+            ("in_progress", 1, 0),
+            ("completed", 0, 0),
+            ("completed", 1, 1),
+        ):
             story = foreign()
             story.reply(story.prompt("/lint"), messageId="u1").user("u1", "/lint").running().says("a1", "Off.")
-            story.update("tool_call_update", toolCallId="c", title="t", status=status).after(40).barrier()
-            assert len(story.fails(LIFECYCLE)) == fails, status
+            story.update("tool_call_update", toolCallId="c", title="t", status=status)
+            if last_word:
+                story.says("a1", "Done.")
+            assert len(story.after(40).barrier().fails(LIFECYCLE)) == fails, (status, last_word)
+
+    def test_a_command_that_waited_for_its_turn(self) -> None:
+        for runs, fails in ((True, 0), (False, 1)):
+            story = Story(triggers={"local-command": "/status"}).begin()
+            story.reply(story.prompt("Hello"), messageId="u1").user("u1", "Hello").running()
+            command = story.prompt("/status", trigger="local-command")
+            story.says("a", "Hi").idle("end_turn").user("u2", "/status").reply(command, messageId="u2")
+            if runs:
+                story.running()
+            story.says("b", "All is well.").idle("end_turn")
+            assert len(story.fails(LIFECYCLE)) == fails
+            assert story.fails("state.running-when-work-starts") == []
 
     def test_it_waits_for_the_client(self) -> None:
         for is_answered in (False, True):
@@ -155,6 +174,24 @@ class TestLifecycle:
         story.reply(command, messageId="u1").user("u1", "/lint").says("a1", "Off.").after(5)
         story.prompt("Thanks")
         assert story.fails(LIFECYCLE)
+
+    def test_a_recorded_fault_has_one_name(self) -> None:
+        for states, others_run, fails in (("", 1, 1), ("idle", 1, 1), ("running", 1, 1), ("", 0, 0), ("idle", 0, 0)):
+            story = foreign()
+            story.reply(story.prompt("Hello"), messageId="u1").user("u1", "Hello")
+            if others_run:
+                story.running()
+            story.says("a1", "Hi").idle("end_turn")
+            story.reply(story.prompt("/lint"), messageId="u2").user("u2", "/lint")
+            if states == "running":
+                story.running()
+            story.says("a2", "Off.")
+            if states == "idle":
+                story.idle("end_turn")
+            story.after(40).barrier()
+            assert len(story.fails(LIFECYCLE)) == fails, (states, others_run)
+            of_state = story.fails("state.running-when-work-starts") + story.fails("state.idle-when-work-ends")
+            assert bool(of_state) is not bool(fails), (states, others_run)
 
     def test_the_next_prompt_at_once_proves_nothing(self) -> None:
         story = foreign()

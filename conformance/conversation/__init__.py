@@ -23,7 +23,7 @@ from conformance.conversation.facts import (
 )
 from conformance.conversation.reader import read
 from conformance.conversation.sessions import Session
-from conformance.conversation.submissions import Submission
+from conformance.conversation.submissions import Submission, names_of_commands
 from conformance.conversation.views import View
 from conformance.conversation.whole import Conversation
 
@@ -51,6 +51,7 @@ __all__ = [
     "View",
     "Work",
     "failed_at_last",
+    "names_of_commands",
     "read",
     "task_of",
     "text_after",

@@ -112,6 +112,11 @@ class Session:
         themselves."""
         return sum(view.created is not None for view in self.views)
 
+    @cached_property
+    def has_commands_only(self) -> bool:
+        """Whether every prompt that was accepted is a command."""
+        return all(submission.is_command for submission in self.submissions if submission.request.succeeded)
+
     def cancels_between(self, start: float, end: float) -> Sequence[tuple[Connection, Event]]:
         """session/cancel by anyone between two positions, with the connection that sent it."""
         first = bisect_right(self.cancels, start, key=lambda cancel: cancel[1].seq)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from conformance.conversation.facts import Message, ModelRequest, Request, Update, Work, text_of_blocks
-from conformance.conversation.span import Span
+from conformance.conversation.span import Span, before
 from conformance.history import Event
 
 if TYPE_CHECKING:
@@ -120,6 +120,21 @@ class Submission:
         own = view.messages.get(("user", self.message_id or ""))
         return own is not None and own.first.seq < seq
 
+    @cached_property
+    def is_command(self) -> bool:
+        """A local command of the profile; in a foreign recording, a prompt that begins with a command that its sender
+        had been told of."""
+        if self.session.conversation.is_driven:
+            return self.is_local_command
+        word = self.text.split(maxsplit=1)[:1]
+        return bool(word) and word[0].startswith("/") and word[0][1:] in self._commands_known
+
+    @property
+    def _commands_known(self) -> list[str]:
+        """Names in the last list of commands that the submitter had when it sent the prompt."""
+        last = before(self.view.command_lists, self.seq) if self.view is not None else None
+        return [name for name in names_of_commands(last.body.get("availableCommands")) if name] if last else []
+
     @property
     def own_messages(self) -> list[Message]:
         """The messages under its returned id, one for each connection that was told of it."""
@@ -191,6 +206,12 @@ class Submission:
     def model_requests(self) -> list[ModelRequest]:
         """What the scripted model was asked for this prompt, side requests left out."""
         return self.session.conversation.model_requests_for.get(self.nonce, []) if self.nonce is not None else []
+
+
+def names_of_commands(commands: Any) -> list[str]:
+    """The names in a list of available commands, those of other types left out."""
+    items = [item for item in commands if isinstance(item, dict)] if isinstance(commands, list) else []
+    return [item["name"] for item in items if isinstance(item.get("name"), str) and item.get("type") == "command"]
 
 
 def prompt_text(params: Any) -> str:

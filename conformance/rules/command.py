@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from conformance.conversation import BUSY, Connection, State, Submission, Update
-from conformance.conversation.span import before
+from conformance.conversation import BUSY, Connection, State, Submission, Update, View, names_of_commands
 from conformance.history import Event
 from conformance.rules.insertion import unreported_at
 from conformance.rules.registry import EXERCISED, MUST, Verdict, not_applicable, rule, violation
-from conformance.rules.state import is_output, quiet_barrier
+from conformance.rules.state import has_command_rules, is_output, patience_with, quiet_barrier
 
 LONG = 1.0  # seconds after which a client's next prompt no longer crosses the states of a command
 
@@ -21,26 +20,6 @@ def names_no_command(submission: Submission) -> bool:
     return conversation.is_driven and not any(
         name in conversation.triggers for name in ("local-command", "retained-command")
     )
-
-
-def is_command(submission: Submission) -> bool:
-    """A local command of the profile; in a foreign recording, a prompt that begins with an advertised command."""
-    if submission.session.conversation.is_driven:
-        return submission.is_local_command
-    word = submission.text.split(maxsplit=1)[:1]
-    return bool(word) and word[0].startswith("/") and word[0][1:] in advertised_before(submission)
-
-
-def advertised_before(submission: Submission) -> set[str]:
-    """Names in the last list of commands that the submitter had when it sent the prompt."""
-    view = submission.view
-    last = before(view.command_lists, submission.seq) if view is not None else None
-    return {name for name in names_in(last.body.get("availableCommands")) if name} if last is not None else set()
-
-
-def names_in(commands: Any) -> list[str]:
-    items = [item for item in commands if isinstance(item, dict)] if isinstance(commands, list) else []
-    return [item["name"] for item in items if isinstance(item.get("name"), str) and item.get("type") == "command"]
 
 
 @rule(
@@ -96,19 +75,20 @@ def same_lifecycle(submission: Submission) -> Verdict:
     if names_no_command(submission):
         yield not_applicable("the profile names no local command")
     view, response = submission.view, submission.response
-    if view is None or response is None or not submission.request.succeeded or not is_command(submission):
+    if view is None or response is None or not submission.request.succeeded or not has_command_rules(submission, view):
         return
-    if view.work_at(submission.seq) is not None:
-        return
-    yield EXERCISED
+    since = _its_turn(submission, view)
     following = next(iter(view.session.submissions_after(submission.seq)), None)
     until = following.seq if following is not None else float("inf")
-    states = view.states_between(submission.seq, until)
+    if since is None or until < since:
+        return
+    yield EXERCISED
+    states = view.states_between(since, until)
     busy = next((state for state in states if state.value in BUSY), None)
     command = (submission.request.event, "a command")
     answered = (response, "is accepted")
     if busy is None:
-        yield from _without_running(submission, states, until, command, answered)
+        yield from _without_running(submission, states, since, until, command, answered)
     elif submission.work is not None and submission.work.began is busy and submission.work.ended is None:
         late = _silent_since(submission, submission.work.updates[-1])
         if late is not None:
@@ -119,9 +99,20 @@ def same_lifecycle(submission: Submission) -> Verdict:
             )
 
 
+def _its_turn(submission: Submission, view: View) -> float | None:
+    """Where the command may begin: where it was sent or, where it waited for open work and its output came after that,
+    at the end of that; None where it joined the work."""
+    earlier = view.work_at(submission.seq)
+    if earlier is None:
+        return submission.seq
+    waited = submission.inserted_at > earlier.ended_at
+    return earlier.ended_at if waited and view.first_output(submission.inserted_at, float("inf")) else None
+
+
 def _without_running(
     submission: Submission,
     states: Sequence[State],
+    since: float,
     until: float,
     command: tuple[Event, str],
     answered: tuple[Event, str],
@@ -130,7 +121,7 @@ def _without_running(
     if view is None or response is None:
         return
     idle = next((state for state in states if state.stop_reason is not None), None)
-    output: Update | None = next((u for u in view.updates_between(submission.seq, until) if is_output(u)), None)
+    output: Update | None = next((u for u in view.updates_between(since, until) if is_output(u)), None)
     told = view.session.stop_reasons.get(idle.stop_reason or "", {}) if idle is not None else {}
     is_new = not any(seq < submission.seq for seq in told.values())
     if idle is not None and (is_new or (output is not None and output.seq < idle.seq)):
@@ -157,7 +148,12 @@ def _silent_since(submission: Submission, last: Update) -> Event | None:
     output = any(is_output(update) for update in submission.work.updates) if submission.work is not None else False
     if not output and not submission.is_local_command:
         return None  # it may be a command for the model, which takes its time
-    late = connection.out_of_patience(last.event)
+    if submission.is_local_command:
+        late = connection.out_of_patience(last.event)
+    elif is_output(last):
+        late = connection.out_of_patience(last.event, patience=patience_with(last.work)) if last.work else None
+    else:
+        return None  # it may have done something for the model, which takes its time
     waits = late is not None and any(r.seq < late.seq < r.answered_at for r in connection.agent_requests)
     unfinished = any(call.status in ("pending", "in_progress") for call in last.view.tool_calls.values())
     return None if waits or (unfinished and not submission.is_local_command) else late
@@ -175,7 +171,7 @@ def _silent_since(submission: Submission, last: Update) -> Event | None:
 def names(connection: Connection) -> Verdict:
     for event, commands in _lists(connection):
         yield EXERCISED
-        given = names_in(commands)
+        given = names_of_commands(commands)
         for name in (name for name in dict.fromkeys(given) if any(character.isspace() for character in name)):
             yield violation(f"whitespace in the name of a command: {name!r}", (event, "the list that advertises it"))
         for name, count in Counter(given).items():

@@ -70,6 +70,14 @@ def _goes_on_after(snapshot: State | None, state: State) -> bool:
     return not state.update.view.session.inserted_between(snapshot.seq, state.seq)
 
 
+def has_command_rules(submission: Submission, view: View) -> bool:
+    """Whether it is a command whose states command.same-lifecycle judges; not that of an agent that never reports
+    running, for other prompts neither."""
+    return submission.is_command and (
+        submission.is_local_command or bool(view.works) or submission.session.has_commands_only
+    )
+
+
 def _is_snapshot(view: View, state: State, reasons: dict[str, State]) -> bool:
     """Whether this idle may only repeat a stop reason: one that was told before, here or on another connection, or
     on one that came to the session when it had a past."""
@@ -84,7 +92,7 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
         return  # state.standard-states
     sent = [s for s in view.session.submissions_between(since, state.seq) if s.request.succeeded]
     sent = [*_inserted_later(view, since, state.seq), *sent]
-    prompt = next((s for s in sent if not s.is_local_command), None)
+    prompt = next((s for s in sent if not has_command_rules(s, view)), None)
     if sent and prompt is None:
         return  # command.same-lifecycle
     if prompt is None:
@@ -156,7 +164,7 @@ def _output_without_any_state(view: View) -> Verdict:
     if view.state_at(last) != "idle":
         return
     for submission in view.session.submissions_after(last):
-        if not submission.request.succeeded or submission.is_local_command:
+        if not submission.request.succeeded or has_command_rules(submission, view):
             continue
         is_own = submission.view is view
         if not (is_own or submission.was_told_before(float("inf"), view)):
@@ -249,9 +257,9 @@ def patience_with(work: Work) -> float:
 
 
 def _is_a_command(work: Work) -> bool:
-    """Whether the profile's local command is what began it: command.same-lifecycle is about that."""
+    """Whether a command is what began it: command.same-lifecycle is about that."""
     before = work.view.session.submission_before(work.seq)
-    return before is not None and before.is_local_command
+    return before is not None and before.work is work and has_command_rules(before, work.view)
 
 
 def is_done(work: Work, waited: Event) -> bool:
