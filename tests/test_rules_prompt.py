@@ -225,6 +225,13 @@ class TestRejectedIsError:
         assert story.fails(self.rule) == ["the prompt was not inserted, and answered with success instead of an error"]
         assert story.fails("prompt.insertion-reported") == []
 
+    @pytest.mark.parametrize("driven", [True, False])
+    def test_taken_for_a_session_that_was_never_there(self, driven: bool) -> None:
+        story = Story(driven=driven).begin()
+        story.reply(story.prompt("Hello", session="none"), messageId="u")
+        story.control("window", kind="quiet", seconds=1, session="s") if driven else story.after(40).barrier()
+        assert bool(story.fails(self.rule)) is driven  # a recording may begin later than its session
+
     def test_refused(self) -> None:
         story = foreign()
         assert story.refuse(blocks(story), -32602).passes(self.rule)
@@ -373,6 +380,12 @@ class TestOneIdForAllUpdates:
         story = turn(foreign(), "continue", "u").user("x", "continue")
         assert story.fails(self.rule) == []
         assert story.warns(self.rule)
+
+    def test_two_prompts_whose_ids_are_mixed_up(self) -> None:
+        story = foreign()
+        first, second = story.prompt("One"), story.prompt("Two")
+        story.user("u1", "One").user("u2", "Two").reply(first, messageId="u2").reply(second, messageId="u1")
+        assert len(story.fails(self.rule)) == 2
 
     def test_one_that_quotes_it(self) -> None:
         story = Story().begin()

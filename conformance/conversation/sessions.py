@@ -245,6 +245,11 @@ class Session:
         """The only submission that a user message with this whole text, as sent or as reported live, can be."""
         return self._by_text.get(bare(text))
 
+    @cached_property
+    def sent_texts(self) -> set[str]:
+        """The texts of its submissions, as sent."""
+        return {submission.text.strip() for submission in self.submissions}
+
     def is_a_prompt(self, text: str) -> bool:
         """Whether some submission has this whole text, as sent or as reported live."""
         return bare(text) in self._by_text

@@ -217,7 +217,7 @@ def rejected_is_error(submission: Submission) -> Verdict:
     elif (
         submission.request.succeeded
         and submission.report is None
-        and (barrier := unreported_at(submission)) is not None
+        and (barrier := unreported_at(submission) or _silent_for_good(submission)) is not None
     ):
         if told_since(submission, barrier):
             return
@@ -227,6 +227,13 @@ def rejected_is_error(submission: Submission) -> Verdict:
             (response, "it is answered with success"),
             (barrier, "and up to here no message of it was reported"),
         )
+
+
+def _silent_for_good(submission: Submission) -> Event | None:
+    """The suite's quiet window after the success, where nothing was ever told of the session that the prompt names."""
+    if submission.session.views or not submission.session.conversation.is_driven:
+        return None
+    return next(submission.request.connection.windows_after(submission.answered_at, "quiet"), None)
 
 
 @rule(

@@ -31,6 +31,7 @@ def one_id_for_all_updates(submission: Submission) -> Verdict:
     message = f"the response names {submission.message_id!r}, the message is reported as {other.id!r}"
     late = unreported_at(submission)
     is_certain = submission.has_own_nonce or (late is not None and other is submission.marked_elsewhere)
+    is_certain = is_certain or _is_mixed_up(submission, other)
     proof = in_order(
         (submission.request.event, "this prompt"),
         (response, f"is answered with the id {submission.message_id!r}"),
@@ -43,6 +44,14 @@ def one_id_for_all_updates(submission: Submission) -> Verdict:
         yield violation(message, *proof)
     else:
         yield warning(f"{message}, if no other client sent the same text", *proof)
+
+
+def _is_mixed_up(submission: Submission, other: Message) -> bool:
+    """Whether the message under its own id is another prompt of the session, and the other message is all of it."""
+    session, text = submission.session, submission.text.strip()
+    own = {message.live_text.strip() for message in submission.own_messages if message.view is submission.view}
+    is_another = any(told != text and told in session.sent_texts for told in own)
+    return is_another and other.id in session.accepted_as and submission.is_whole(other)
 
 
 def _second_message(submission: Submission) -> Message | None:
