@@ -22,9 +22,9 @@ def told_since(submission: Submission, barrier: Event) -> bool:
 
 def submitter_told_since(submission: Submission, barrier: Event) -> bool:
     """Whether any line before the barrier told the submitter of the message, under whatever id; or told anyone, where
-    the submitter neither created nor resumed the session, and so may hear nothing of it."""
+    the submitter heard nothing of the session meanwhile: it did not join it, or another client took it over."""
     view = submission.view
-    if view is None or (view.created is None and not any(r.closes < submission.seq for r in view.replays)):
+    if view is None or not view.updates_between(submission.seq, barrier.seq):
         return told_since(submission, barrier)
     own = (message for message in (*submission.own_messages, *submission.marked) if message.view is view)
     return any(submission.seq < update.seq < barrier.seq for message in own for update in message.updates)
