@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conformance.conversation import Connection, Conversation, Submission, View, read
+from conformance.conversation import Connection, Conversation, Submission, ToolCall, View, read
 from conformance.conversation.connections import is_approval, is_unknown_notification
 from conformance.conversation.traffic import look, pending_with, rounded
 from tests.story import Story
@@ -381,7 +381,9 @@ class TestSessions:
                 story.answer(id, outcome={"outcome": "selected", "optionId": chosen})
         session = told(story).sessions["s"]
         assert dict(session.approvals) == {"c": 2}
-        assert session.calls_perhaps_approved == {"c", "e"}
+        call = {name: ToolCall(name, session.views[0]) for name in ("c", "d", "e", "f")}
+        assert [name for name in call if session.perhaps_approved_since(call[name], 99)] == ["c", "e"]
+        assert not session.perhaps_approved_since(None, 99)
 
     def test_the_first_update_of_a_message_on_any_connection(self) -> None:
         story = Story().begin().initialize(at="bob")

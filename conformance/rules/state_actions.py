@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from conformance.conversation import STANDARD_STATES, Permission, Request, State, Update, View, Work
-from conformance.conversation.span import between
+from conformance.conversation import STANDARD_STATES, Permission, Request, State, ToolStep, Update, View, Work
+from conformance.conversation.span import between, first_after
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 from conformance.rules.state import ASIDE, BURST, is_output
@@ -145,13 +145,15 @@ def _is_at_work(update: Update, work: Work) -> bool:
     never="a permission of background work",
 )
 def requires_action_when_blocked(view: View) -> Verdict:
+    signs = [update for update in view.updates if update.kind not in ("state_update", *ASIDE)]
+    beside_others = _beside_other_calls(view)
     for permission in view.permissions:
         until = permission.answer.seq if permission.answer is not None else float("inf")
         window = _hold_window(view, permission.seq, until)
-        if window is None:
+        if window is None or permission in beside_others or _is_of_earlier_work(permission):
             continue
-        updates = view.updates_between(permission.seq, window.seq)
-        if any(u.kind not in ("state_update", *ASIDE) for u in updates) or _has_other_work(permission):
+        sign = first_after(signs, permission.seq)
+        if sign is not None and sign.seq < window.seq:
             continue
         state = view.state_at(window.seq)
         if state == "requires_action":
@@ -164,19 +166,39 @@ def requires_action_when_blocked(view: View) -> Verdict:
             )
 
 
-def _has_other_work(permission: Permission) -> bool:
-    """Whether another tool call was at work beside the one that asks, or the one that asks is of earlier, background
-    work."""
-    work, view = permission.work, permission.view
-    if work is None:
-        return False
-    asking = view.tool_calls.get(permission.tool_call_id or "")
-    if asking is not None and asking.steps and asking.first.update.seq < work.seq:
-        return True
-    told = (u for u in between(work.updates, -1, permission.seq) if u.kind == "tool_call_update")
-    calls = (view.tool_calls.get(str(update.body.get("toolCallId"))) for update in told)
-    others = (call for call in calls if call is not None and call.id != permission.tool_call_id)
-    return any(call.status_at(permission.seq) == "in_progress" for call in others)
+def _is_of_earlier_work(permission: Permission) -> bool:
+    """Whether the call that asks began before the work: it is background work."""
+    asking = permission.view.tool_calls.get(permission.tool_call_id or "")
+    return (
+        permission.work is not None
+        and asking is not None
+        and bool(asking.steps)
+        and asking.first.update.seq < permission.work.seq
+    )
+
+
+def _beside_other_calls(view: View) -> set[Permission]:
+    """The permissions that were asked for while another tool call, told of in the same work, was at work."""
+    steps = deque(sorted(((s, call.id) for call in view.tool_calls.values() for s in call.steps), key=_place))
+    at_work: set[str] = set()
+    work: Work | None = None
+    found = set()
+    for permission in view.permissions:
+        while steps and steps[0][0].update.seq < permission.seq:
+            step, identifier = steps.popleft()
+            if step.update.work is not work:
+                work, at_work = step.update.work, set()
+            if step.status == "in_progress":
+                at_work.add(identifier)
+            else:
+                at_work.discard(identifier)
+        if work is not None and permission.work is work and any(other != permission.tool_call_id for other in at_work):
+            found.add(permission)
+    return found
+
+
+def _place(step: tuple[ToolStep, str]) -> int:
+    return step[0].update.seq
 
 
 def _hold_window(view: View, start: float, end: float) -> Event | None:
