@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.story import Story
@@ -48,6 +50,13 @@ class TestSameIdForAll:
             "u2", "Hi", at="bob"
         )
         assert story.fails(SAME) == []
+
+    @pytest.mark.parametrize("told", ["Hi acp-1 <context>", "Hi acp-1 <another>"])
+    def test_a_message_that_the_agent_expanded_for_both(self, told: str) -> None:
+        story = two(driven=True)
+        first = story.prompt("Hi", nonce="acp-1")
+        story.reply(first, messageId="u1").user("u1", "Hi acp-1 <context>").user("x1", told, at="bob")
+        assert bool(story.fails(SAME)) is (told == "Hi acp-1 <context>")
 
     def test_one_client_exercises_nothing(self) -> None:
         story = Story().begin()
@@ -101,6 +110,38 @@ class TestResponseToSubmitter:
             story.client({"jsonrpc": "2.0", "id": prompt, "method": 7}, at="bob")
         assert len(story.refuse(prompt, -32600, at="bob").fails(SUBMITTER)) == fails
 
+    @pytest.mark.parametrize(
+        "line",
+        [
+            [{"jsonrpc": "2.0", "id": 55, "method": "session/list", "params": {}}],
+            b'{"jsonrpc":"2.0","id":55,"method":"session/list","params":{"x":"\xff"}}',
+            {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 55}},
+            {"jsonrpc": "2.0", "id": "55", "method": "session/list", "params": {}},
+            {"jsonrpc": "2.0", "id": 55.0, "method": "session/list", "params": {}},
+        ],
+    )
+    def test_an_answer_to_something_that_its_own_client_sent(self, line: Any) -> None:
+        story = two()
+        story.request("session/list", id=55)
+        story.client(line, at="bob").refuse(55, -32800, at="bob").reply(55, sessions=[])
+        assert story.fails(SUBMITTER) == []
+        assert bool(story.fails("wire.response-id")) is (isinstance(line, dict) and line.get("id") == "55")
+
+    def test_a_connection_that_is_gone_waits_for_nothing(self) -> None:
+        """Each connection counts its requests from one."""
+        story = Story().begin()
+        lost = story.prompt("Hi", nonce="acp-1")
+        story.control("cut").initialize(at="bob").request("session/list", id=lost, at="bob")
+        story.reply(lost, at="bob", sessions=[]).reply(lost, at="bob", sessions=[])
+        assert story.fails(SUBMITTER) == []
+
+    @pytest.mark.parametrize(("id", "fails"), [("u1", SUBMITTER), ("u2", "wire.response-id")])
+    def test_the_response_to_a_lost_prompt_on_the_next_connection(self, id: str, fails: str) -> None:
+        story = Story().begin()
+        lost = story.prompt("Hi", nonce="acp-1")
+        story.user("u1", "Hi acp-1").control("cut").initialize(at="bob").reply(lost, at="bob", messageId=id)
+        assert {rule for rule in (SUBMITTER, "wire.response-id") if story.fails(rule)} == {fails}
+
     def test_one_connection_exercises_nothing(self) -> None:
         assert Story().begin().reply(99).silent(SUBMITTER)
 
@@ -117,6 +158,13 @@ class TestOwnAssociation:
 
     def test_one_id_for_both(self) -> None:
         assert self.together("u1", "u1").fails(OWN) == ["two clients' prompts were given one id"]
+
+    def test_one_id_for_one_of_several(self) -> None:
+        story = two()
+        ids = [story.prompt("Same"), story.prompt("Same"), story.prompt("Same", at="bob")]
+        for id, message, at in zip(ids, ("u1", "u2", "u2"), ("ada", "ada", "bob"), strict=True):
+            story.reply(id, messageId=message, at=at)
+        assert story.fails(OWN) == ["two clients' prompts were given one id"]
 
     def test_one_is_never_reported(self) -> None:
         story = self.together("u1", "u2").user("u1", "Same").user("u1", "Same", at="bob")

@@ -123,6 +123,15 @@ class Connection(Traffic):
                 found.setdefault(request_key(params.get("requestId")), event.seq)
         return found
 
+    def may_answer_its_own(self, response: Event) -> bool:
+        """Whether a response that no request waits for may be meant for something else that this client sent: a line
+        or an item of an array with that id, a cancel of such a request, or a pending request whose id looks alike."""
+        identifier = response.message.get("id")
+        key = request_key(identifier)
+        sent = (self.malformed_ids, self.array_ids, self.lenient_ids, self.cancelled_ids)
+        is_named = any(ids.get(key, response.seq) < response.seq for ids in sent)
+        return is_named or self.pending_like(identifier, response.seq) is not None
+
     @cached_property
     def interventions(self) -> list[Event]:
         """What of this client may have stopped work of any session, session/cancel and its like apart, in order: a

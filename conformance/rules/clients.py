@@ -1,11 +1,11 @@
 """Several clients of one agent: whose response it is, and one id for all (RFD 'Correlate prompts with accepted user
 messages')."""
 
-from conformance.conversation import Conversation, Message, Request, Session, Submission
+from conformance.conversation import Connection, Conversation, Message, Request, Session, Submission, text_after
+from conformance.conversation.submissions import prompt_text
 from conformance.history import Event
 from conformance.rules.insertion import unreported_at
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation
-from conformance.wire import request_key
 
 
 @rule(
@@ -27,13 +27,19 @@ def same_id_for_all(submission: Submission) -> Verdict:
             continue
         if message.id == submission.message_id:
             yield EXERCISED
-        elif submission.is_whole(message) and _is_surely_it(submission, message):
+        elif _tells_all(submission, message) and _is_surely_it(submission, message):
             parts = [
                 (submission.request.event, "this prompt"),
                 (response, f"its submitter gets the id {submission.message_id!r}"),
                 (message.live[0].event, f"another client is told of it as {message.id!r}"),
             ]
             yield violation("two clients see one message under two ids", *sorted(parts, key=lambda part: part[0].seq))
+
+
+def _tells_all(submission: Submission, message: Message) -> bool:
+    """Whether the message says what was sent and nothing more, or what its submitter was told that this became."""
+    own = (own.live_text for own in submission.own_messages if own.view is submission.view)
+    return submission.is_whole(message) or message.live_text in own
 
 
 def _is_surely_it(submission: Submission, message: Message) -> bool:
@@ -63,15 +69,34 @@ def response_to_submitter_only(conversation: Conversation) -> Verdict:
             later for request in one.requests for later in request.later_responses if not _says_again(later, request)
         ]
         for response, is_stray in [*((e, True) for e in one.strays), *((e, False) for e in twice)]:
-            if one.malformed_ids.get(request_key(response.message.get("id")), response.seq) < response.seq:
-                continue  # it answers a line of its own client that is no request
-            request = next(conversation.pending_elsewhere(one, response), None)
+            request = meant_for_another(one, response)
             if request is not None and (is_stray or request.response is None):
                 yield violation(
                     f"the response to {request.method} went to another client",
                     (request.event, f"{request.connection.name} asks"),
                     (response, f"{one.name} gets the response, and has no such request pending"),
                 )
+
+
+def meant_for_another(connection: Connection, response: Event) -> Request | None:
+    """The request of another client, pending with the response's id, that a response which nobody on its own connection
+    waits for must belong to. None where it may answer something of its own connection."""
+    if connection.may_answer_its_own(response):
+        return None
+    others = connection.conversation.pending_elsewhere(connection, response)
+    return next((r for r in others if r.connection.ended_at > response.seq or _names_its_message(response, r)), None)
+
+
+def _names_its_message(response: Event, request: Request) -> bool:
+    """Whether the response returns the id of the message that this prompt became. Where the client that sent it is
+    gone, an equal id of the response proves nothing: each connection counts from one."""
+    session = request.connection.conversation.sessions.get(request.session_id or "")
+    result = response.message.get("result")
+    identifier = result.get("messageId") if isinstance(result, dict) else None
+    if session is None or not isinstance(identifier, str) or request.connection.died_at < response.seq:
+        return False
+    told = (text_after(message.updates) for message in session.user_messages_with.get(identifier, []))
+    return prompt_text(request.params).strip() in (text.strip() for text in told)
 
 
 def _says_again(later: Event, request: Request) -> bool:
@@ -96,7 +121,9 @@ def own_association(session: Session) -> Verdict:
     for second in session.submissions:
         together = [s for s in latest.get(second.text, []) if s.answered_at > second.seq]
         latest[second.text] = [*together, second]
-        first = next((s for s in together if s.request.connection is not second.request.connection), None)
+        others = [s for s in together if s.request.connection is not second.request.connection]
+        alike = (s for s in others if s.message_id == second.message_id)
+        first = next(alike, others[0] if others else None)
         if first is None or first.message_id is None or second.message_id is None:
             continue
         if first.response is None or second.response is None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from conformance.conversation import BUSY, Connection, Request, View
 from conformance.conversation.traffic import is_empty_response
 from conformance.history import Event
+from conformance.rules.clients import meant_for_another
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
 from conformance.rules.wire_provoked import provoked_before
 from conformance.wire import Kind, request_key, shown
@@ -17,13 +18,6 @@ TAKES_ITS_TIME = ("auth/login",)
 
 def identifier_of(event: Event) -> Any:
     return event.message.get("id") if isinstance(event.message, dict) else None
-
-
-def is_pending_elsewhere(connection: Connection, event: Event) -> bool:
-    """Whether a request with this response's id was pending on another connection that lived:
-    clients.response-to-submitter-only is about it."""
-    others = connection.conversation.pending_elsewhere(connection, event)
-    return any(request.connection.ended_at > event.seq for request in others)
 
 
 def answered_notification(connection: Connection, event: Event) -> Event | None:
@@ -82,7 +76,7 @@ def response_id(connection: Connection) -> Verdict:
             continue
         if connection.lenient_ids.get(request_key(identifier), event.seq) < event.seq:
             continue
-        if answered_notification(connection, event) is not None or is_pending_elsewhere(connection, event):
+        if answered_notification(connection, event) is not None or meant_for_another(connection, event) is not None:
             continue
         like = connection.pending_like(identifier, event.seq)
         message = f"a response with the id {shown(identifier)}, and no request of that id is pending"
