@@ -72,12 +72,29 @@ class TestVersion:
 
     @pytest.mark.parametrize(
         "data",
-        [None, {}, {"requested": 1}, {"requested": 2, "supported": [2]}, {"requested": 1, "supported": [1, 2]}],
+        [
+            None,
+            {},
+            {"requested": 1},
+            {"requested": 2, "supported": [2]},
+            {"requested": True, "supported": [2]},
+            {"requested": 1, "supported": [1, 2]},
+            {"requested": 1, "supported": [1.0, 2]},
+            {"requested": 1, "supported": ["2"]},
+        ],
     )
     def test_the_error_must_say_so_and_be_true(self, data: Any) -> None:
         story = Story()
         more = {"data": data} if data is not None else {}
         assert len(story.refuse(initialize(story, 1), -32022, **more).fails(self.rule)) == 1
+
+    @pytest.mark.parametrize("supported", [[], [3], [2]])
+    def test_a_version_that_it_agrees_on_is_in_its_list(self, supported: list[int]) -> None:
+        story = Story()
+        story.refuse(initialize(story, 1), -32022, data={"requested": 1, "supported": supported})
+        assert story.passes(self.rule)
+        story.reply(initialize(story, 2, at="bob"), at="bob", protocolVersion=2, info=INFO)
+        assert bool(story.fails(self.rule)) is (2 not in supported)
 
     def test_another_error_for_version_1(self) -> None:
         story = Story()
@@ -163,6 +180,12 @@ class TestInfo:
         story.reply(initialize(story, 2), protocolVersion=2, info=info)
         assert len(story.fails(self.rule)) == 1
         assert story.proof(self.rule) == [1, 2]
+
+    def test_its_metadata_is_judged_with_all_other(self) -> None:
+        story = Story()
+        story.reply(initialize(story, 2), protocolVersion=2, info={**INFO, "_meta": 5})
+        assert story.passes(self.rule)
+        assert story.fails("wire.valid-shape")
 
     def test_of_each_answer(self) -> None:
         story = Story()
@@ -265,6 +288,7 @@ class TestAuthMethods:
     def test_a_type_without_underscore(self) -> None:
         story = self.advertising({"type": "sso", "methodId": "sso", "name": "SSO"})
         assert story.fails(self.rule) == ['the auth method type "sso" is neither known nor has it a leading underscore']
+        assert story.fails("wire.open-enum-values") == []
 
     def test_a_malformed_method(self) -> None:
         assert "methodId is missing" in self.advertising({"type": "agent", "name": "Key"}).fails(self.rule)[0]

@@ -36,8 +36,8 @@ MARKERS: Final = (
     "answered the latest version instead of an error",
     exercised="an answered initialize",
     proof="the unsupported number echoed; a version above the requested one; for 1 anything but 1, 2 (August text) or "
-    "-32022 whose data has requested and supported; a version or an error though the agent itself showed that it "
-    "supports a better one",
+    "-32022 whose data has requested and supported, all that the agent agrees on among them; a version or an error "
+    "though the agent itself showed that it supports a better one",
     never="version 2 for a request of 1 or 0, as the August text had it: a warning; an older version from an agent "
     "that has no newer one",
 )
@@ -94,14 +94,21 @@ def _refused_version(request: Request, asked: int) -> Verdict:
     if code == ErrorCode.UNSUPPORTED_PROTOCOL_VERSION:
         data = request.error.get("data") if isinstance(request.error, dict) else None
         data = data if isinstance(data, dict) else {}
-        supported = data.get("supported")
-        if data.get("requested") != asked or not isinstance(supported, list):
+        listed = data.get("supported")
+        supported = [whole_number(entry) for entry in listed] if isinstance(listed, list) else [None]
+        if whole_number(data.get("requested")) != asked or None in supported:
             yield violation(
                 "error -32022 without the data that says what was requested and what is supported", asks, refuses
             )
-        elif any(isinstance(entry, int) and entry <= asked for entry in supported):
+        elif any(entry is not None and entry <= asked for entry in supported):
             yield violation(
                 f"error -32022 though the agent supports a version that is not above {asked}", asks, refuses
+            )
+        elif (other := _supports(request, asked + 1, LATEST)) and version_in(other.result) not in supported:
+            left_out = (other.response or other.event, f"it agrees on version {version_in(other.result)}, not listed")
+            yield violation(
+                "error -32022 with a list that leaves out a version which the agent supports",
+                *sorted([asks, refuses, left_out], key=lambda part: part[0].seq),
             )
         return
     if asked == LATEST or params_problems("initialize", request.params, "client"):
@@ -152,6 +159,12 @@ def _supports(request: Request, least: int, most: int, *, of: Any = None) -> Req
     return None
 
 
+def _problems_at(field: str, result: Any) -> list[str]:
+    """What is wrong in one field of the answer; metadata is wire.valid-shape's."""
+    problems = result_problems("initialize", result)
+    return [p.message for p in problems if p.path.startswith(field) and not p.path.endswith("_meta")]
+
+
 def _speaks_version_1(request: Request) -> bool:
     given = version_in(request.result)
     return given is not None and given < LATEST
@@ -177,7 +190,7 @@ def info(connection: Connection) -> Verdict:
                 "the answer to initialize has no info", (request.event, "initialize"), (request.response, "its answer")
             )
             continue
-        problems = [p.message for p in result_problems("initialize", result) if p.path.startswith("info")]
+        problems = _problems_at("info", result)
         if problems:
             yield violation(problems[0], (request.event, "initialize"), (request.response, "; ".join(problems[:3])))
 
@@ -272,7 +285,7 @@ def _has_auth_methods(request: Request) -> bool:
 
 def _faults_of_methods(request: Request) -> list[str]:
     methods = auth_methods_of(request)
-    faults = [p.message for p in result_problems("initialize", request.result) if p.path.startswith("authMethods")][:3]
+    faults = _problems_at("authMethods", request.result)[:3]
     ids = Counter(entry["methodId"] for entry in methods if isinstance(entry.get("methodId"), str))
     faults += [
         f"the auth method id {shown(name)} stands there {count} times" for name, count in ids.items() if count > 1
