@@ -162,6 +162,13 @@ class TestVersion:
         story.refuse(initialize(story, 2), -32603)
         assert story.refuse(initialize(story, 1), -32602).fails(self.rule)
 
+    @pytest.mark.parametrize(("asked", "by_itself"), [(65535, True), (1, True), (2, True), (65535, False)])
+    def test_an_agent_that_ends_at_another_version_only(self, asked: int, by_itself: bool) -> None:
+        story = answered(2, 2)
+        initialize(story, asked, at="bob")
+        story.control("exited", at="bob", code=1, signal=None, by_itself=by_itself)
+        assert bool(story.fails(self.rule)) is (asked != 2 and by_itself)
+
     def test_a_refusal_on_another_connection_of_a_driven_agent(self) -> None:
         story = answered(2, 2)
         story.refuse(initialize(story, 65535, at="bob"), -32602, at="bob")

@@ -37,14 +37,17 @@ MARKERS: Final = (
     exercised="an answered initialize",
     proof="the unsupported number echoed; a version above the requested one; for 1 anything but 1, 2 (August text) or "
     "-32022 whose data has requested and supported, all that the agent agrees on among them; a version or an error "
-    "though the agent itself showed that it supports a better one",
+    "or an end of the agent though it showed that it supports a better one",
     never="version 2 for a request of 1 or 0, as the August text had it: a warning; an older version from an agent "
     "that has no newer one",
 )
 def version(connection: Connection) -> Verdict:
     for request in connection.initializes:
         asked = version_in(request.params)
-        if asked is None or request.response is None:
+        if asked is None:
+            continue
+        if request.response is None:
+            yield from _ended_at_version(request, asked)
             continue
         yield EXERCISED
         if request.succeeded:
@@ -131,6 +134,27 @@ def _refused_version(request: Request, asked: int) -> Verdict:
         )
     else:
         yield warning(f"version {asked} is refused with {named}", asks, refuses)
+
+
+def _ended_at_version(request: Request, asked: int) -> Verdict:
+    """Whether the agent ended by itself instead of answering, and does answer another version."""
+    ended = request.connection.ended
+    better = _supports(request, 0, LATEST)
+    if ended is None or better is None or better.response is None or asked == LATEST or _is_late(request):
+        return
+    alone = request.connection.last_client_line_before(ended.seq) is request.event
+    if alone and (ended.name == "disconnected" or (ended.control or {}).get("by_itself") is True):
+        yield violation(
+            f"the agent ended at an initialize that asks for version {asked}, which must be answered",
+            *sorted(
+                [
+                    (request.event, f"the client asks for version {asked}"),
+                    (ended, "the agent ends"),
+                    (better.response, f"another initialize is answered with version {version_in(better.result)}"),
+                ],
+                key=lambda part: part[0].seq,
+            ),
+        )
 
 
 def _is_late(request: Request) -> bool:
