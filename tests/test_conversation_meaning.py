@@ -243,9 +243,10 @@ class TestMeaning:
         story.request("session/list", id=50, at="bob")
         story.reply(50)
         conversation = told(story)
-        (other,) = conversation.pending_elsewhere(conversation.connections["ada"], story.last)
+        (other,) = conversation.pending_elsewhere(50, story.last)
         assert other.connection.name == "bob"
-        assert list(conversation.pending_elsewhere(conversation.connections["bob"], story.last)) == []
+        assert list(conversation.pending_elsewhere("50", story.last)) == []
+        assert list(conversation.pending_elsewhere(50, other.event)) == []
 
     @pytest.mark.parametrize("answered", [True, False])
     def test_connections_that_share_ids(self, answered: bool) -> None:

@@ -102,6 +102,19 @@ class TestEndsIdleCancelled:
         story.after(2).idle("end_turn")
         assert (len(story.fails(ENDS)), len(story.warns(ENDS))) == ((1, 0) if hears else (0, 1))
 
+    @pytest.mark.parametrize(("awaited", "fails"), [("idle", 1), ("update", 0)])
+    def test_what_ends_when_the_suite_has_waited_for_it_in_vain(self, awaited: str, fails: int) -> None:
+        """It lets go of the model when a scenario breaks off."""
+        story = at_work(driven=True).cancel()
+        story.control("waited", **{"for": awaited, "session": "s", "seconds": 15}).idle("end_turn")
+        assert len(story.fails(ENDS)) == fails
+
+    @pytest.mark.parametrize("reason", ["canceled", "_aborted", "user_interrupt"])
+    def test_a_stop_that_is_told_in_other_words(self, reason: str) -> None:
+        assert at_work(driven=True).cancel().after(0.2).idle(reason).fails(ENDS) == [
+            f"cancelled work ended with {reason!r}"
+        ]
+
     def test_each_cancel_ends_the_work_and_none_is_told(self) -> None:
         story = self.cancelled_in_a_row([0.06, 0.12, 0.27], [0.02, 0.08, 0.2])
         assert story.fails(ENDS) == ["each cancel ended the work, and the last one too with 'end_turn'"]
@@ -335,6 +348,13 @@ class TestAbortErrors:
         assert story.fails(ABORT) == []
         assert story.warns(ABORT)
 
+    @pytest.mark.parametrize(("told", "seconds", "fails"), [("Sign in", 0.2, 0), ("Other", 0.2, 1), ("Sign in", 2, 1)])
+    def test_an_agent_all_of_whose_works_fail_so(self, told: str, seconds: float, fails: int) -> None:
+        error = {"code": -32000, "message": "Sign in"}
+        story = at_work(driven=True).cancel().barrier().after(seconds).idle("error", error={**error, "message": told})
+        story.running().idle("error", error=error)
+        assert len(story.fails(ABORT)) == fails
+
     def test_an_injected_failure_is_no_abort(self) -> None:
         story = at_work(driven=True)
         story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=True)
@@ -368,6 +388,12 @@ class TestUpdatesBeforeIdle:
         story = at_work().update("tool_call_update", toolCallId="c1", title="walk", status="in_progress").cancel()
         story.idle("cancelled").update("tool_call_update", toolCallId="c1", status="completed")
         assert failed(story) == {UPDATES}
+
+    def test_metadata_of_a_tool_call(self) -> None:
+        story = at_work().update("tool_call_update", toolCallId="c1", title="walk", status="in_progress").cancel()
+        story.update("tool_call_update", toolCallId="c1", status="cancelled").idle("cancelled")
+        assert story.update("tool_call_update", toolCallId="c1", _meta={"x": 1}).passes(UPDATES)
+        assert story.update("tool_call_update", toolCallId="c1", title="walked").fails(UPDATES)
 
     def test_updates_before_the_idle_are_right(self) -> None:
         assert at_work().cancel().says("a1", " stopped").idle("cancelled").barrier().passes(UPDATES)
@@ -426,6 +452,14 @@ class TestPromptStillSucceeds:
     def test_an_error_to_an_inserted_prompt(self) -> None:
         story, first = self.reported()
         story.cancel().idle("cancelled").refuse(first, -32800)
+        assert failed(story) == {SUCCEEDS}
+
+    def test_one_that_only_a_replay_tells_of(self) -> None:
+        story = Story(driven=False).begin()
+        first = story.prompt("Long job")
+        story.running().says("a1", "Well").cancel().refuse(first, -32800).idle("cancelled")
+        replay = story.after(2).resume(replay=True)
+        story.user("u1", "Long job").idle("cancelled").reply(replay)
         assert failed(story) == {SUCCEEDS}
 
     def test_another_error_after_a_request_cancel(self) -> None:
@@ -518,6 +552,30 @@ class TestUnknownRequest:
     def test_one_that_names_nothing_and_a_line_that_cannot_be_read(self, params: Any) -> None:
         story = at_work().notify("$/cancel_request", params).client(b"{")
         assert story.refuse(None, -32700).barrier().fails(UNKNOWN) == []
+
+    @pytest.mark.parametrize("is_driven", [True, False])
+    def test_the_next_request_with_that_id_is_cancelled(self, is_driven: bool) -> None:
+        story = cancel_request(at_work(driven=is_driven), 99).barrier()
+        story.refuse(story.request("session/list", id=99), -32800)
+        assert bool(story.fails(UNKNOWN)) is is_driven
+        assert bool(story.warns(UNKNOWN)) is not is_driven
+
+    def test_what_its_own_client_cancels_may_be(self) -> None:
+        story = cancel_request(at_work(driven=True), 99)
+        story.request("session/list", id=99)
+        assert cancel_request(story, 99).refuse(99, -32800).fails(UNKNOWN) == []
+        story = cancel_request(at_work(driven=True), 99)
+        story.request("session/prompt", {"sessionId": "s", "prompt": []}, id=99)
+        assert story.cancel().refuse(99, -32800).fails(UNKNOWN) == []
+
+    @pytest.mark.parametrize(("code", "is_own"), [(-32800, False), (-32603, False), (-32800, True)])
+    def test_a_request_of_another_client_with_that_id(self, code: int, is_own: bool) -> None:
+        story = at_work(driven=True).initialize(at="bob")
+        story.request("session/list", id=99, at="bob")
+        if is_own:
+            story.request("session/list", id=99)
+        cancel_request(story, 99).refuse(99, code, at="bob")
+        assert bool(story.fails(UNKNOWN)) is (code == -32800 and not is_own)
 
     def test_an_answered_request_is_answered_again(self) -> None:
         story = Story(driven=False).begin()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
@@ -159,6 +159,10 @@ class Connection(Traffic):
     @cached_property
     def _waits(self) -> list[Event]:
         return [control for control in self.controls if control.name == "waited"]
+
+    def waits_after(self, seq: float) -> Sequence[Event]:
+        """The suite's waits here that ran out after that position."""
+        return after(self._waits, seq)
 
     def barrier_after(self, seq: float, before: float = float("inf")) -> Request | None:
         """The first request sent after that position whose response came (before that other position): the agent,

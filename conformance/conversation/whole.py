@@ -87,10 +87,10 @@ class Conversation:
                 found.setdefault(request_key(request.id), []).append(request)
         return {key: sorted(requests, key=position) for key, requests in found.items()}
 
-    def pending_elsewhere(self, connection: Connection, response: Event) -> Iterator[Request]:
-        """The requests of other connections that were unanswered with the response's id when it came."""
-        same = self._requests_with.get(request_key(response.message.get("id")), [])
-        return (request for request in pending_with(same, response.seq) if request.connection is not connection)
+    def pending_elsewhere(self, identifier: Any, event: Event) -> Iterator[Request]:
+        """The requests of other connections than the event's that were unanswered with that id when it came."""
+        same = self._requests_with.get(request_key(identifier), [])
+        return (request for request in pending_with(same, event.seq) if request.connection.name != event.conn)
 
     def is_answered_elsewhere(self, request: Request) -> bool:
         """Whether another connection got a response with the request's id that it had not asked for, or had already."""

@@ -10,6 +10,8 @@ from conformance.history import Event
 from conformance.rules.cancel_pattern import ended_each_time
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
 
+STOPPED: Final = ("abort", "cancel", "interrupt")
+"""What stands in words for work that was stopped."""
 BURST: Final = 0.05
 """Seconds within which an idle may have been on its way when the cancel was sent."""
 ENDING: Final = 0.25
@@ -63,8 +65,8 @@ def taken_up(work: Work, cancel: Event) -> Submission | None:
     source="schema CancelSessionNotification, docs 'Cancellation'",
     exercised="session/cancel sent while running was the last reported state, and what followed it",
     proof="no idle within the patience; or the idle says something else although the work was surely cut short (the "
-    "model was held, a tool call ended as cancelled, a permission was pending), had time enough to see the cancel, "
-    "or ended with each of several cancels, sooner than any that was left alone",
+    "model was held, a tool call ended as cancelled, a permission was pending, it says so in other words), had time "
+    "enough to see the cancel, or ended with each of several cancels, sooner than any that was left alone",
     never="an end that crossed the cancel, or an agent that reads nothing at all while it works: a warning, and "
     "nothing in one burst with it; a held prompt that is "
     "inserted and goes on with no idle between; an agent that waits for another answer of the client; a permission "
@@ -88,19 +90,20 @@ def ends_idle_cancelled(work: Work) -> Verdict:
                 (following.request.event, "the patience ran out, no idle came, and the client goes on"),
             )
         return
-    if work.ended is None:
-        late = no_idle_by(work, cancel)
-        if late is not None:
-            yield violation(
-                "cancelled work was never reported as ended", *proof, (late, "no idle came within the patience")
-            )
+    late = no_idle_by(work, cancel)
+    if late is not None and (work.ended is None or _waits_for_idle(late, work)):
+        yield violation(
+            "cancelled work was never reported as ended", *proof, (late, "no idle came within the patience")
+        )
+    elif work.ended is None:
+        return
     elif work.stop_reason != "error":  # cancel.abort-errors-are-cancelled
         reason = repr(work.stop_reason) if work.stop_reason is not None else "no stop reason"
         cut = cut_short(work, cancel)
         middle = (cut,) if cut is not None and cut[0].seq > cancel.seq else ()
         begun = (cut,) if cut is not None and cut[0].seq < cancel.seq else ()
         because = (proof[0], *begun, proof[1], *middle, (work.ended.event, f"the work ends with {reason}"))
-        if cut is not None or not may_have_crossed(work, cancel):
+        if cut is not None or names_a_stop(reason) or not may_have_crossed(work, cancel):
             yield violation(f"cancelled work ended with {reason}", *because)
         elif each := ended_each_time(work):
             yield violation(f"each cancel ended the work, and the last one too with {reason}", *each)
@@ -110,16 +113,18 @@ def ends_idle_cancelled(work: Work) -> Verdict:
             )
 
 
+def names_a_stop(told: str) -> bool:
+    """Whether what an agent tells of the end of work says in its own words that it was stopped."""
+    return any(word in told.lower() for word in STOPPED)
+
+
 def no_idle_by(work: Work, cancel: Event) -> Event | None:
     """What shows that the idle of cancelled work is missing: the suite's wait for it ran out, or a line of the
     agent that came later than the patience allows. None where that is not shown, and where something else explains
     it."""
     view, connection = work.view, work.view.connection
-    late = None
-    for control in connection.controls_after(cancel.seq):
-        if control.name == "waited" and (control.control or {}).get("began", cancel.seq) >= cancel.seq:
-            late = control
-            break
+    waits = (wait for wait in connection.waits_after(cancel.seq) if _began(wait, cancel) >= cancel.seq)
+    late = next(waits, None)
     if late is None and not view.session.conversation.is_driven:
         late = connection.out_of_patience(cancel)
     if late is None or any(request.seq > cancel.seq for request in (*view.session.closes, *view.session.deletes)):
@@ -128,6 +133,16 @@ def no_idle_by(work: Work, cancel: Event) -> Event | None:
     if any(request.method != "session/request_permission" for request in waiting):
         return None
     return late
+
+
+def _began(wait: Event, cancel: Event) -> float:
+    return float((wait.control or {}).get("began", cancel.seq))
+
+
+def _waits_for_idle(late: Event, work: Work) -> bool:
+    """Whether the suite's wait for the idle of this work ran out: what it lets go of after that may end the work."""
+    about = late.control or {}
+    return late.seq < work.ended_at and about.get("for") == "idle" and about.get("session") == work.view.id
 
 
 def cut_short(work: Work, cancel: Event) -> tuple[Event, str] | None:
@@ -210,8 +225,8 @@ def may_have_crossed(work: Work, cancel: Event) -> bool:
     source="schema IdleStateUpdate cancelled",
     exercised="session/cancel while running was the last reported state, and the end of that work",
     proof="the work ends with stopReason 'error' after session/cancel, with no failure injected",
-    never="a failure of the scripted model; an error that names no abort and came in one burst with the cancel: a "
-    "warning",
+    never="a failure of the scripted model; an error that names no abort and came in one burst with the cancel, or may "
+    "have crossed it and is how other work fails as well: a warning",
 )
 def abort_errors_are_cancelled(work: Work) -> Verdict:
     cancel = cancelled_here(work)
@@ -228,14 +243,25 @@ def abort_errors_are_cancelled(work: Work) -> Verdict:
         (cancel, "the client cancels it"),
         (work.ended.event, "it ends with stopReason 'error'"),
     )
-    told = json.dumps(work.ended.update.body.get("error")).lower()
-    names_abort = any(word in told for word in ("abort", "cancel", "interrupt"))
-    if names_abort or apart(cancel, work.ended.event) >= BURST:
+    is_natural = _fails_otherwise_too(work) and may_have_crossed(work, cancel) and cut_short(work, cancel) is None
+    if names_a_stop(_error_of(work)) or (apart(cancel, work.ended.event) >= BURST and not is_natural):
         yield violation("cancelled work was reported as failed", *proof)
     else:
         yield warning(
             "work that was being cancelled was reported as failed: it may have failed by itself just then", *proof
         )
+
+
+def _error_of(work: Work) -> str:
+    return json.dumps(work.ended.update.body.get("error") if work.ended is not None else None)
+
+
+def _fails_otherwise_too(work: Work) -> bool:
+    """Whether work of the session that nobody cancelled ended with the same error: the agent may lack something."""
+    return any(
+        other.stop_reason == "error" and other.cancel is None and _error_of(other) == _error_of(work)
+        for other in work.view.works
+    )
 
 
 def _may_have_failed(work: Work) -> bool:
@@ -282,7 +308,7 @@ def updates_before_idle(work: Work) -> Verdict:
             call = view.tool_calls.get(str(update.body.get("toolCallId")))
             if call is None or background is None or not call.steps or not work.began_with(call.first.update):
                 continue
-            if call.id in background or background.intersection(call.terminal_ids):
+            if call.id in background or background.intersection(call.terminal_ids) or _is_only_metadata(update):
                 continue
             what, first = f"its tool call {call.id!r} goes on", call.first.update.event
         yield violation(
@@ -292,6 +318,10 @@ def updates_before_idle(work: Work) -> Verdict:
             (update.event, what),
         )
         return
+
+
+def _is_only_metadata(update: Update) -> bool:
+    return update.body.keys() <= {"sessionUpdate", "toolCallId", "_meta"}
 
 
 def listed_in_background(work: Work) -> set[str] | None:

@@ -1,7 +1,7 @@
 """Cancellation of prompts: $/cancel_request and session/cancel before and after insertion (RFD 'Report failures
 after insertion')."""
 
-from conformance.conversation import Connection, Submission, Work
+from conformance.conversation import Connection, Request, Submission, Work
 from conformance.history import Event
 from conformance.rules.cancel import BURST, LONG, apart
 from conformance.rules.insertion import reported_at_all
@@ -22,16 +22,17 @@ def in_order(*parts: tuple[Event, str]) -> list[tuple[Event, str]]:
     "request is cancelled.",
     source="rfd 'Report failures after insertion'",
     exercised="session/cancel sent while the prompt's response was pending and its message already reported",
-    proof="an error response to that prompt",
+    proof="an error response to that prompt, also where its message is only replayed",
     never="-32800 to a $/cancel_request, and a close: cancel.request-before-insertion and "
     "session.close-answers-prompts judge them",
 )
 def prompt_still_succeeds(submission: Submission) -> Verdict:
-    request, response, report = submission.request, submission.response, submission.report
+    request, response = submission.request, submission.response
     cancels = [event for event in submission.cancels if event.seq < submission.answered_at and is_cancel(event)]
-    if response is None or report is None or not cancels:
+    told = reported_at_all(submission) if cancels else None
+    if response is None or told is None:
         return
-    if request.succeeded and report.seq < cancels[-1].seq:
+    if request.succeeded and told.seq < cancels[-1].seq:
         yield EXERCISED
     elif any(
         r.was_failed and r.answered is not None and r.answered.seq < cancels[0].seq for r in submission.model_requests
@@ -43,7 +44,7 @@ def prompt_still_succeeds(submission: Submission) -> Verdict:
             f"conversation",
             *in_order(
                 (request.event, "this prompt"),
-                (report.event, "its message is reported: it is inserted"),
+                (told, "its message is reported: it is inserted"),
                 (cancels[0], "the client cancels"),
                 (response, "the prompt is answered with an error, which says that it was not inserted"),
             ),
@@ -128,7 +129,9 @@ def _held_for_ever(submission: Submission, cancel: Event) -> Verdict:
     says="$/cancel_request for an unknown or already answered request is ignored; no second response.",
     source="schema CancelRequestNotification",
     exercised="$/cancel_request for an answered id or one never used, and a request answered after it",
-    proof="a response that names that id, or the connection unusable after",
+    proof="a response that names that id; another request with that id, sent later or by another "
+    "client, that is refused as cancelled; or the connection "
+    "unusable after",
 )
 def unknown_request_ignored(connection: Connection) -> Verdict:
     for event in connection.notifications:
@@ -157,7 +160,30 @@ def unknown_request_ignored(connection: Connection) -> Verdict:
                 cancel,
                 (response, "a response with that id: it should have been ignored"),
             )
+        later = connection.by_id.get(("client", *key), []) if not named else []
+        for request in [*later[:1], *connection.conversation.pending_elsewhere(params["requestId"], event)]:
+            yield from _met_by_another(event, request)
         yield from _unusable_after(connection, event)
+
+
+def _met_by_another(cancel: Event, request: Request) -> Verdict:
+    """Whether the cancel of an id with no pending request is met by another request that has it, a later one or one of
+    another client, which nothing else cancels. An agent may have reasons of its own to do that: in a recording it is
+    only a suspicion."""
+    conversation = request.connection.conversation
+    session = conversation.sessions.get(request.session_id or "")
+    since = min(cancel.seq, request.seq)
+    is_stopped = session is not None and bool(session.stops_between(since, request.answered_at))
+    if request.error_code == CANCELLED and request.response is not None and not request.cancels and not is_stopped:
+        tell = violation if conversation.is_driven else warning
+        yield tell(
+            "a $/cancel_request that cancels nothing was met by another request with that id",
+            *in_order(
+                (cancel, "$/cancel_request for an id that no request of this client has"),
+                (request.event, "another request with that id, which nobody cancels"),
+                (request.response, "is answered as cancelled"),
+            ),
+        )
 
 
 def _unusable_after(connection: Connection, cancel: Event) -> Verdict:

@@ -83,7 +83,7 @@ def meant_for_another(connection: Connection, response: Event) -> Request | None
     waits for must belong to. None where it may answer something of its own connection."""
     if connection.may_answer_its_own(response):
         return None
-    others = connection.conversation.pending_elsewhere(connection, response)
+    others = connection.conversation.pending_elsewhere(response.message.get("id"), response)
     return next((r for r in others if r.connection.ended_at > response.seq or _names_its_message(response, r)), None)
 
 
