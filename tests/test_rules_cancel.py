@@ -667,6 +667,22 @@ class TestPermissions:
         assert allow(story).barrier().passes(APPROVED)
         assert failed(story) == set()
 
+    @pytest.mark.parametrize("is_approved", [True, False])
+    def test_the_effect_of_what_was_not_approved(self, is_approved: bool) -> None:
+        story = cancel_agent_request(ask(at_work(driven=True)).cancel())
+        story.update("tool_call_update", toolCallId="c1", status="cancelled").idle("cancelled")
+        if is_approved:
+            allow(story)
+        story.control("tool-effect", at="", nonce=None, detail="the file is there")
+        assert failed(story) == {APPROVED}
+        assert story.fails("tool.denied-is-not-run") == []
+
+    def test_the_effect_of_what_was_denied_or_approved_in_time(self) -> None:
+        story = dismiss(ask(at_work(driven=True)).cancel()).idle("cancelled")
+        assert story.control("tool-effect", at="", nonce=None).fails(APPROVED) == []
+        story = ask(allow(ask(at_work(driven=True))), id=901, call="c2").cancel().idle("cancelled")
+        assert story.control("tool-effect", at="", nonce=None).fails(APPROVED) == []
+
     def test_an_approval_before_the_cancel_counts(self) -> None:
         story = allow(ask(at_work())).cancel().update("tool_call_update", toolCallId="c1", status="in_progress")
         assert story.idle("cancelled").silent(APPROVED)

@@ -5,6 +5,7 @@ from conformance.conversation import Connection, Permission, ToolStep
 from conformance.history import Event
 from conformance.rules.cancel import LONG, apart, is_of_work
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
+from conformance.rules.tool import effect_after
 
 RUNS = ("in_progress", "completed")
 
@@ -30,7 +31,8 @@ def cancelled_with(permission: Permission) -> tuple[Connection, Event] | None:
     says="Permission requests of cancelled work are treated as not approved; a late approval does not resume it.",
     source="schema CancelSessionNotification, RequestPermissionOutcome",
     exercised="session/cancel with a pending session/request_permission, then a late approval",
-    proof="the tool call goes to in_progress after the cancel, or to completed after the late approval",
+    proof="the tool call goes to in_progress after the cancel, or to completed after the late approval, or its effect "
+    "is seen",
     never="a tool call that another client approved before, or of earlier or background work; completed with no "
     "approval and no in_progress (a refusal text): a warning",
 )
@@ -43,6 +45,17 @@ def permissions_not_approved(permission: Permission) -> Verdict:
     approval = permission.answer if permission.is_approved else None
     if approval is not None:
         yield EXERCISED
+    effect = effect_after(permission, approval or cancel) if not permission.is_denied else None
+    if effect is not None:
+        given = [(approval, "a late approval, which counts for nothing")] if approval is not None else []
+        yield violation(
+            "the effect of an operation was seen whose permission counts for nothing",
+            (permission.request.event, "permission is asked"),
+            (cancel, "and the session is cancelled with that request pending"),
+            *given,
+            (effect, "its effect is seen all the same"),
+        )
+        return
     call = view.tool_calls.get(permission.tool_call_id or "")
     if call is None or work is None or view.session.approvals[call.id] > permission.is_approved:
         return

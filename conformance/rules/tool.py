@@ -37,7 +37,7 @@ def denied_is_not_run(permission: Permission) -> Verdict:
     denied = (answer, f"the answer is no approval: {_outcome_in_words(permission)}")
     asked = (permission.request.event, "the agent asks for permission")
     yield EXERCISED
-    effect = _effect_after(permission, answer)
+    effect = effect_after(permission, answer)
     if effect is not None:
         yield violation(
             "the effect of a denied operation was seen", asked, denied, (effect, "its effect is seen all the same")
@@ -112,12 +112,14 @@ def _outcome_in_words(permission: Permission) -> str:
     return f"the outcome {shown(kind)}"
 
 
-def _effect_after(permission: Permission, answer: Event) -> Event | None:
+def effect_after(permission: Permission, answer: Event) -> Event | None:
     """The suite's sighting of the effect, told by the tool call or by the nonce of the last prompt before the request;
-    None where any request was approved."""
+    None where any other request was approved."""
     session = permission.view.session
     later = [sighting for sighting in session.conversation.effects if sighting.seq > answer.seq]
-    if not later or any(p.is_approved for view in session.conversation.views for p in view.permissions):
+    if not later or any(
+        p.is_approved and p is not permission for view in session.conversation.views for p in view.permissions
+    ):
         return None
     prompt = next((s for s in reversed(session.submissions) if s.seq < permission.seq), None)
     names = {name for name in (permission.tool_call_id, prompt.nonce if prompt else None) if name is not None}
