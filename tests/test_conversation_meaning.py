@@ -199,7 +199,10 @@ class TestMeaning:
         story.request("_stop")
         story.request("session/set_config_option")
         story.notify("_halt", {}).notify("$/cancel_request", {}).notify("session/cancel", {})
-        assert [event.seq for event in ada(story).interventions] == [6, 11, 12, 13, 14]
+        assert [event.seq for event in ada(story).interventions] == [11, 12, 13, 14]
+        story.asks("_x", {"sessionId": "s"}, id=4).answer(4)
+        refusals = ada(story).refusals_of
+        assert {about: [event.seq for event in events] for about, events in refusals.items()} == {None: [6], "s": [17]}
 
     def test_cancelled_ids(self) -> None:
         story = Story().begin()

@@ -180,6 +180,22 @@ class TestEndsIdleCancelled:
         dismiss(cancel_agent_request(story)).idle("end_turn")
         assert failed(story) == {ENDS}
 
+    @pytest.mark.parametrize(("is_cancelled", "fails"), [(True, 0), (False, 1)])
+    def test_the_last_words_are_no_progress(self, is_cancelled: bool, fails: int) -> None:
+        story = ask(at_work(driven=True))
+        if is_cancelled:
+            story.cancel()
+        story = dismiss(cancel_agent_request(story)).says("a1", " Stopped.").idle("cancelled")
+        assert len(story.fails("state.leaves-requires-action")) == fails
+
+    def test_what_is_cancelled_before_work_began(self) -> None:
+        for is_cancelled in (True, False):
+            story = Story().begin()
+            story.reply(story.prompt("Hi", nonce="acp-1"), messageId="u1").user("u1", "Hi acp-1")
+            if is_cancelled:
+                story.cancel()
+            assert bool(story.idle("cancelled").fails("state.running-when-work-starts")) is not is_cancelled
+
     def test_a_call_that_the_user_had_denied(self) -> None:
         story = ask(at_work(driven=True))
         story.answer(900, outcome={"outcome": "selected", "optionId": "n"}).cancel().running()
@@ -342,6 +358,11 @@ class TestAbortErrors:
 
     def test_an_error_that_names_nothing_and_had_time(self) -> None:
         assert at_work().cancel().after(0.1).idle("error").fails(ABORT)
+
+    def test_an_error_at_once_while_the_model_was_held(self) -> None:
+        story = at_work(driven=True)
+        story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=True)
+        assert failed(story.control("model-held", number=1).cancel().idle("error")) == {ABORT}
 
     def test_an_error_that_crossed_the_cancel_is_a_warning(self) -> None:
         story = at_work().cancel().idle("error", error={"code": -32000, "message": "Sign in"})
@@ -806,6 +827,12 @@ class TestOnlyWhenCancelled:
     def test_a_denied_permission_may_stop_work(self) -> None:
         story = ask(at_work()).answer(900, outcome={"outcome": "selected", "optionId": "n"})
         assert story.running().idle("cancelled").passes(ONLY)
+
+    @pytest.mark.parametrize(("about", "fails"), [("s", 0), ("kid", 0), ("other", 1)])
+    def test_a_permission_that_is_denied_in_another_session(self, about: str, fails: int) -> None:
+        story = at_work().update("subagent_update", sessionId="kid", title="Kid").running(session=about)
+        story.asks("session/request_permission", {"sessionId": about, "title": "May I?", "options": []})
+        assert len(dismiss(story).idle("cancelled").fails(ONLY)) == fails
 
     def test_an_allowed_permission_stops_nothing(self) -> None:
         assert allow(ask(at_work())).running().idle("cancelled").fails(ONLY)

@@ -135,11 +135,20 @@ class Connection(Traffic):
     @cached_property
     def interventions(self) -> list[Event]:
         """What of this client may have stopped work of any session, session/cancel and its like apart, in order: a
-        $/cancel_request, an answer that is no approval, a method of the agent's own."""
-        answers = [r.response for r in self.agent_requests if r.response is not None and not is_approval(r)]
+        $/cancel_request, a method of the agent's own."""
         calls = [r.event for r in self.requests if r.method.startswith(MAY_STOP)]
         said = [e for e in self.notifications if str(e.message.get("method")).startswith(("_", "$/cancel_request"))]
-        return sorted([*answers, *calls, *said], key=lambda event: event.seq)
+        return sorted([*calls, *said], key=lambda event: event.seq)
+
+    @cached_property
+    def refusals_of(self) -> dict[str | None, list[Event]]:
+        """Session id -> this client's answers to the agent's requests about it that are no approval, in order; None for
+        what is about no session."""
+        found: dict[str | None, list[Event]] = {}
+        for request in self.agent_requests:
+            if request.response is not None and not is_approval(request):
+                found.setdefault(request.session_id, []).append(request.response)
+        return {about: sorted(events, key=lambda event: event.seq) for about, events in found.items()}
 
     def windows_after(self, seq: float, kind: str | None = None) -> Iterator[Event]:
         """The suite's windows (all kinds, or one) that began after that position, or most of which passed after it."""

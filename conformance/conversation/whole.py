@@ -150,6 +150,15 @@ class Conversation:
             todo += new
         return [self.sessions[identifier] for identifier in sorted(found - {session.id})]
 
+    @cached_property
+    def subagents_of(self) -> dict[str, set[str]]:
+        """Session -> the sessions that its updates tell of as subagents."""
+        found: dict[str, set[str]] = {}
+        for child, parents in self._announced_by.items():
+            for parent in parents:
+                found.setdefault(parent, set()).add(child)
+        return found
+
     @property
     def views(self) -> Iterator[View]:
         for connection in self.connections.values():

@@ -243,8 +243,9 @@ def abort_errors_are_cancelled(work: Work) -> Verdict:
         (cancel, "the client cancels it"),
         (work.ended.event, "it ends with stopReason 'error'"),
     )
-    is_natural = _fails_otherwise_too(work) and may_have_crossed(work, cancel) and cut_short(work, cancel) is None
-    if names_a_stop(_error_of(work)) or (apart(cancel, work.ended.event) >= BURST and not is_natural):
+    is_natural = _fails_otherwise_too(work) and may_have_crossed(work, cancel)
+    had_time = apart(cancel, work.ended.event) >= BURST and not is_natural
+    if had_time or names_a_stop(_error_of(work)) or cut_short(work, cancel) is not None:
         yield violation("cancelled work was reported as failed", *proof)
     else:
         yield warning(

@@ -1,6 +1,7 @@
 """The cancelled stop reason: what nobody stopped does not end with it (schema IdleStateUpdate,
 CancelSessionNotification)."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from conformance.conversation import MESSAGE_KINDS, Connection, Session, Work
@@ -46,11 +47,18 @@ def stopped_by_nobody(work: Work) -> Finding | None:
     submissions = session.inserted_between(before, ended.seq)
     owed = session.unfinished(work.seq)
     since = min((s.seq for s in (*submissions, *([owed] if owed is not None else []))), default=before)
+    parents = session.conversation.worked_for_by(session)
+    related = [
+        None,
+        session.id,
+        *(parent.id for parent in parents),
+        *session.conversation.subagents_of.get(session.id, ()),
+    ]
     if session.stops_between(since, ended.seq) or any(
-        _is_stop(view.connection, since, ended.seq) for view in session.views
+        _is_stop(view.connection, related, since, ended.seq) for view in session.views
     ):
         return None
-    if any(other.stops_between(before, ended.seq) for other in session.conversation.worked_for_by(session)):
+    if any(parent.stops_between(before, ended.seq) for parent in parents):
         return None
     prompts = submissions or ([owed] if owed is not None else [])
     first = (prompts[0].request.event, "this prompt begins work") if prompts else (work.began.event, "work begins")
@@ -104,10 +112,12 @@ def _was_on_its_way(work: Work, stop: Event, event: Event) -> bool:
     return work.view.connection.barrier_after(stop.seq, event.seq) is None
 
 
-def _is_stop(connection: Connection, start: float, end: float) -> bool:
+def _is_stop(connection: Connection, related: Sequence[str | None], start: float, end: float) -> bool:
     """Whether something of this client between two positions may have stopped work, session/cancel and its like
-    apart: an intervention, or that it left."""
-    return start < connection.ended_at < end or bool(between(connection.interventions, start, end))
+    apart: an intervention, an answer about one of these sessions or none, or that it left."""
+    if start < connection.ended_at < end or between(connection.interventions, start, end):
+        return True
+    return any(between(connection.refusals_of.get(about, []), start, end) for about in related)
 
 
 @rule(

@@ -37,7 +37,7 @@ def is_output(update: Update) -> bool:
     proof="an idle with a stop reason and no running or requires_action since the previous idle; or agent messages "
     "of a prompt's work, and no running around them",
     never="background updates while idle; a repeated idle snapshot with the same stop reason, also the first after "
-    "a resume; running before insertion",
+    "a resume; running before insertion; what was cancelled before any work on it began",
 )
 def running_when_work_starts(view: View) -> Verdict:
     reasons: dict[str, State] = {}  # stop reasons told so far, by the idle that told them last
@@ -87,6 +87,11 @@ def _is_snapshot(view: View, state: State, reasons: dict[str, State]) -> bool:
     return any(seq < state.seq for other, seq in told.items() if other is not view)
 
 
+def _is_stopped_before(prompt: Submission, state: State) -> bool:
+    """Whether a client stopped what had been asked before any work on it began."""
+    return state.stop_reason == "cancelled" and bool(prompt.session.stops_between(prompt.seq, state.seq))
+
+
 def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verdict:
     if any(s.value not in STANDARD_STATES for s in view.states_between(since, state.seq)):
         return  # state.standard-states
@@ -108,7 +113,7 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
             (output.event, "is worked on: output of the agent"),
             (state.event, "the work ends, with no running or requires_action since the idle before"),
         )
-    elif prompt is not None and state.stop_reason != "error":
+    elif prompt is not None and state.stop_reason != "error" and not _is_stopped_before(prompt, state):
         yield violation(
             f"idle with the stop reason {state.stop_reason!r}, and running was never reported",
             (prompt.request.event, "this prompt"),

@@ -22,7 +22,8 @@ BLOCKING = ("session/request_permission", "elicitation/create")
     source="schema RequiresActionStateUpdate",
     exercised="requires_action, then the blocking request answered",
     proof="agent output of that work, or nothing at all within the patience, with no running or idle after the answer",
-    never="a tool call's final status before the idle that ends the work; silence while another client is still "
+    never="a tool call's final status before the idle that ends the work; last words of work that a client stopped; "
+    "silence while another client is still "
     "asked, or after the answer to a request of another kind",
 )
 def leaves_requires_action(work: Work) -> Verdict:
@@ -83,8 +84,10 @@ def _after_the_answer(
     told = view.updates_between(answer.seq, until)
     resumed = next((u for u in told if is_output(u) or _is_at_work(u, work)), None)
     proof = [(state.event, "the work waits for the user"), (answer, "who has answered all that was asked")]
+    is_end = next_asked is None and following is not None and following.is_idle
+    if resumed is not None and is_end and view.session.stops_between(state.seq, resumed.seq):
+        return  # the last words of what a client stopped
     if resumed is not None:
-        is_end = next_asked is None and following is not None and following.is_idle
         is_burst = beyond is not None and not is_end and beyond.t - resumed.event.t < BURST
         tell = warning if is_burst else violation
         yield tell(
