@@ -166,6 +166,14 @@ class TestOwnAssociation:
             story.reply(id, messageId=message, at=at)
         assert story.fails(OWN) == ["two clients' prompts were given one id"]
 
+    def test_an_answered_prompt_hides_no_pending_one(self) -> None:
+        story = two()
+        first, later = story.prompt("Same"), story.prompt("Same")
+        story.reply(first, messageId="u1")
+        second = story.prompt("Same", at="bob")
+        story.reply(later, messageId="u2").reply(second, messageId="u2", at="bob")
+        assert story.fails(OWN) == ["two clients' prompts were given one id"]
+
     def test_one_is_never_reported(self) -> None:
         story = self.together("u1", "u2").user("u1", "Same").user("u1", "Same", at="bob")
         story.running().running(at="bob").idle("end_turn").idle("end_turn", at="bob")

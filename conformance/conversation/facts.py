@@ -256,6 +256,11 @@ class Work:
     def stop_reason(self) -> str | None:
         return self.ended.stop_reason if self.ended is not None else None
 
+    @property
+    def error(self) -> Any:
+        """What stands as the error of its idle."""
+        return self.ended.update.body.get("error") if self.ended is not None else None
+
     def holds(self, seq: float) -> bool:
         return self.seq <= seq <= self.ended_at
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -18,6 +18,7 @@ from conformance.conversation.facts import (
     Message,
     Request,
     Update,
+    text_after,
 )
 from conformance.conversation.span import Span, after, before, between, first_after
 from conformance.conversation.views import View
@@ -313,19 +314,32 @@ class Session:
 
     @cached_property
     def _by_nonce(self) -> dict[str, list[Message]]:
-        """Nonce -> user messages whose live text shows it. A suite's nonce is one word of the text, a foreign one is
+        """Nonce -> user messages whose live text shows it."""
+        return self._showing((message, message.live_text) for message in self.user_messages)
+
+    @cached_property
+    def _replayed_by_nonce(self) -> dict[str, list[Message]]:
+        """Nonce -> user messages that only replays tell of and whose text shows it."""
+        replayed = (message for message in self.user_messages if not message.live)
+        return self._showing((message, text_after(message.updates)) for message in replayed)
+
+    def _showing(self, texts: Iterable[tuple[Message, str]]) -> dict[str, list[Message]]:
+        """Nonce -> those of the messages whose text shows it. A suite's nonce is one word of the text, a foreign one is
         all of it, as is the text of the first of several submissions that have the same."""
         words = {s.nonce for s in self.submissions if s.nonce is not None and s.has_own_nonce}
         whole = {s.nonce for s in self.submissions if s.nonce is not None and not s.has_own_nonce}
         whole |= {s.text.strip() for s in self.submissions if s.nonce is None and s.alone_until > s.seq} - {""}
         found: dict[str, list[Message]] = {}
-        for message in self.user_messages:
-            text = message.live_text
+        for message, text in texts:
             for word in words.intersection(_WORD.findall(text)) if words else ():
                 found.setdefault(word, []).append(message)
             if (bare := text.strip()) in whole:
                 found.setdefault(bare, []).append(message)
         return found
+
+    def replayed_with(self, nonce: str) -> list[Message]:
+        """User messages, on any connection, that only replays tell of and whose text shows the nonce."""
+        return self._replayed_by_nonce.get(nonce, [])
 
     def messages_with(self, nonce: str) -> list[Message]:
         """User messages, on any connection, whose live text shows the nonce."""

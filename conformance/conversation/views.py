@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from conformance.conversation.calls import Permission, Terminal, ToolCall
 from conformance.conversation.facts import (
@@ -22,6 +22,7 @@ from conformance.conversation.facts import (
     Work,
 )
 from conformance.conversation.span import Span, after, before, between, first_after
+from conformance.wire import encode
 
 if TYPE_CHECKING:
     from conformance.conversation.connections import Connection
@@ -165,3 +166,18 @@ class View:
     def command_lists(self) -> list[Update]:
         """Its available_commands_update updates."""
         return [update for update in self.updates if update.kind == "available_commands_update"]
+
+    @cached_property
+    def _with_background(self) -> list[State]:
+        return [state for state in self.states if state.background is not None]
+
+    def background_lists(self, work: Work) -> list[list[Any]]:
+        """The last two background lists told in this work: those that stood at its end."""
+        told = between(self._with_background, work.seq - 1, work.ended_at + 1)
+        return [state.background or [] for state in told[-2:]]
+
+    @cached_property
+    def own_failures(self) -> set[bytes]:
+        """The errors with which works ended that nobody cancelled."""
+        failed = (work for work in self.works if work.stop_reason == "error" and work.cancel is None)
+        return {encode(work.error) for work in failed}

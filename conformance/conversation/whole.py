@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from conformance.conversation.calls import Permission, Terminal, ToolCall
 from conformance.conversation.connections import Connection
-from conformance.conversation.facts import Message, ModelRequest, Replay, Request, Work
+from conformance.conversation.facts import Message, ModelRequest, Replay, Request, Work, whole_number
 from conformance.conversation.sessions import Session
 from conformance.conversation.span import position
 from conformance.conversation.submissions import Submission
@@ -49,6 +49,17 @@ class Conversation:
         """Seconds."""
         value = self.profile.get("patience")
         return float(value) if isinstance(value, int | float) else FOREIGN_PATIENCE
+
+    @cached_property
+    def agreed_on(self) -> dict[int, list[Request]]:
+        """Version -> the initializes that were answered with it."""
+        found: dict[int, list[Request]] = {}
+        for request in (request for connection in self.connections.values() for request in connection.initializes):
+            result = request.result if request.succeeded else None
+            given = whole_number(result.get("protocolVersion")) if isinstance(result, dict) else None
+            if given is not None:
+                found.setdefault(given, []).append(request)
+        return found
 
     @cached_property
     def has_other_versions(self) -> bool:

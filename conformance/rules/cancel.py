@@ -1,6 +1,5 @@
 """session/cancel: how cancelled work ends (schema CancelSessionNotification, IdleStateUpdate)."""
 
-import json
 from itertools import takewhile
 from typing import Final
 
@@ -9,6 +8,7 @@ from conformance.conversation.span import between
 from conformance.history import Event
 from conformance.rules.cancel_pattern import ended_each_time
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
+from conformance.wire import encode
 
 STOPPED: Final = ("abort", "cancel", "interrupt")
 """What stands in words for work that was stopped."""
@@ -243,26 +243,15 @@ def abort_errors_are_cancelled(work: Work) -> Verdict:
         (cancel, "the client cancels it"),
         (work.ended.event, "it ends with stopReason 'error'"),
     )
-    is_natural = _fails_otherwise_too(work) and may_have_crossed(work, cancel)
+    told = encode(work.error)
+    is_natural = told in work.view.own_failures and may_have_crossed(work, cancel)
     had_time = apart(cancel, work.ended.event) >= BURST and not is_natural
-    if had_time or names_a_stop(_error_of(work)) or cut_short(work, cancel) is not None:
+    if had_time or names_a_stop(told.decode()) or cut_short(work, cancel) is not None:
         yield violation("cancelled work was reported as failed", *proof)
     else:
         yield warning(
             "work that was being cancelled was reported as failed: it may have failed by itself just then", *proof
         )
-
-
-def _error_of(work: Work) -> str:
-    return json.dumps(work.ended.update.body.get("error") if work.ended is not None else None)
-
-
-def _fails_otherwise_too(work: Work) -> bool:
-    """Whether work of the session that nobody cancelled ended with the same error: the agent may lack something."""
-    return any(
-        other.stop_reason == "error" and other.cancel is None and _error_of(other) == _error_of(work)
-        for other in work.view.works
-    )
 
 
 def _may_have_failed(work: Work) -> bool:
@@ -328,9 +317,8 @@ def _is_only_metadata(update: Update) -> bool:
 def listed_in_background(work: Work) -> set[str] | None:
     """Ids of tool calls and terminals in the lists that stood at the end of the work; None where a list has items
     of another kind, which may stand for any tool call."""
-    lists = [state.background for state in work.states if state.background is not None][-2:]
     found = set()
-    for item in (item for listed in lists for item in listed):
+    for item in (item for listed in work.view.background_lists(work) for item in listed):
         if not isinstance(item, dict) or item.get("type") not in ("tool_call", "terminal"):
             return None
         found.add(str(item.get("toolCallId", item.get("terminalId"))))

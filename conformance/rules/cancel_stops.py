@@ -94,16 +94,11 @@ def stopped_by_nobody(work: Work) -> Finding | None:
 
 def _resumed_while_asked(work: Work) -> Event | None:
     """A session/resume while a permission of the work was pending."""
-    replays = (replay for view in work.view.session.views for replay in view.replays if work.holds(replay.seq))
-    return next(
-        (
-            replay.request.event
-            for replay in replays
-            for asked in work.view.permissions
-            if asked.work is work and asked.seq < replay.seq < asked.request.answered_at
-        ),
-        None,
-    )
+    asked = between(work.view.permissions, work.seq, work.ended_at)
+    if not asked:
+        return None
+    replays = (replay for v in work.view.session.views for replay in between(v.replays, work.seq, work.ended_at))
+    return next((r.request.event for r in replays if any(p.seq < r.seq < p.request.answered_at for p in asked)), None)
 
 
 def _was_on_its_way(work: Work, stop: Event, event: Event) -> bool:

@@ -1,11 +1,16 @@
 """Several clients of one agent: whose response it is, and one id for all (RFD 'Correlate prompts with accepted user
 messages')."""
 
+from collections import deque
+from typing import Final
+
 from conformance.conversation import Connection, Conversation, Message, Request, Session, Submission, text_after
 from conformance.conversation.submissions import prompt_text
 from conformance.history import Event
 from conformance.rules.insertion import unreported_at
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation
+
+MOST_LOST: Final = 10  # requests of clients that are gone, with one id, that are looked at
 
 
 @rule(
@@ -83,20 +88,23 @@ def meant_for_another(connection: Connection, response: Event) -> Request | None
     waits for must belong to. None where it may answer something of its own connection."""
     if connection.may_answer_its_own(response):
         return None
-    others = connection.conversation.pending_elsewhere(response.message.get("id"), response)
-    return next((r for r in others if r.connection.ended_at > response.seq or _names_its_message(response, r)), None)
+    others = list(connection.conversation.pending_elsewhere(response.message.get("id"), response))
+    lives = next((request for request in others if request.connection.ended_at > response.seq), None)
+    return lives or _answered_too_late(response, others[-MOST_LOST:])
 
 
-def _names_its_message(response: Event, request: Request) -> bool:
-    """Whether the response returns the id of the message that this prompt became. Where the client that sent it is
-    gone, an equal id of the response proves nothing: each connection counts from one."""
-    session = request.connection.conversation.sessions.get(request.session_id or "")
+def _answered_too_late(response: Event, lost: list[Request]) -> Request | None:
+    """The prompt of a client that is gone which the response must belong to: it returns the id of the message that the
+    prompt became. An equal id of the response proves nothing, since each connection counts from one."""
     result = response.message.get("result")
     identifier = result.get("messageId") if isinstance(result, dict) else None
-    if session is None or not isinstance(identifier, str) or request.connection.died_at < response.seq:
-        return False
-    told = (text_after(message.updates) for message in session.user_messages_with.get(identifier, []))
-    return prompt_text(request.params).strip() in (text.strip() for text in told)
+    for request in lost if isinstance(identifier, str) else ():
+        session = request.connection.conversation.sessions.get(request.session_id or "")
+        messages = session.user_messages_with.get(str(identifier), []) if session is not None else []
+        told = (text_after(message.updates).strip() for message in messages)
+        if request.connection.died_at > response.seq and prompt_text(request.params).strip() in told:
+            return request
+    return None
 
 
 def _says_again(later: Event, request: Request) -> bool:
@@ -117,16 +125,13 @@ def _says_again(later: Event, request: Request) -> bool:
 def own_association(session: Session) -> Verdict:
     if len(session.views) < 2:
         return
-    latest: dict[str, list[Submission]] = {}
-    for second in session.submissions:
-        together = [s for s in latest.get(second.text, []) if s.answered_at > second.seq]
-        latest[second.text] = [*together, second]
-        others = [s for s in together if s.request.connection is not second.request.connection]
-        alike = (s for s in others if s.message_id == second.message_id)
-        first = next(alike, others[0] if others else None)
-        if first is None or first.message_id is None or second.message_id is None:
-            continue
-        if first.response is None or second.response is None:
+    pending: dict[tuple[str, str | None], dict[Connection, deque[Submission]]] = {}
+    for second in session.accepted:
+        alike = _first_pending(pending.get((second.text, second.message_id), {}), second)
+        first = alike or _first_pending(pending.get((second.text, None), {}), second)
+        for key in ((second.text, second.message_id), (second.text, None)):
+            pending.setdefault(key, {}).setdefault(second.request.connection, deque()).append(second)
+        if first is None or first.response is None or second.response is None:
             continue
         yield EXERCISED
         proof = [
@@ -145,3 +150,14 @@ def own_association(session: Session) -> Verdict:
             if not submission.reports and (late := unreported_at(submission)) is not None:
                 message = f"of two clients' equal prompts, {submission.message_id!r} was never reported"
                 yield violation(message, *proof, *answers, (late, "by now it would have been reported"))
+
+
+def _first_pending(waiting: dict[Connection, deque[Submission]], second: Submission) -> Submission | None:
+    """The first prompt of another client that was pending when this one was sent; who was answered before is dropped
+    for good."""
+    for connection, submissions in waiting.items():
+        while submissions and submissions[0].answered_at < second.seq:
+            submissions.popleft()
+        if submissions and connection is not second.request.connection:
+            return submissions[0]
+    return None

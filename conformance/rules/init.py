@@ -170,16 +170,16 @@ def _info(request: Request) -> Any:
 def _supports(request: Request, least: int, most: int, *, of: Any = None) -> Request | None:
     """Another initialize that the same agent answered with a version between the two, both included. Where `of` is
     given, the agent is known by its info."""
-    for connection in request.connection.conversation.connections.values():
-        for other in connection.initializes:
-            given = version_in(other.result) if other.succeeded and other is not request else None
-            asked = version_in(other.params)
-            if given is None or asked is None or not least <= given <= min(most, asked, LATEST):
-                continue
-            if connection is request.connection or (of is not None and _info(other) == of):
-                return other
-            if of is None and connection.conversation.is_driven:
-                return other
+    conversation = request.connection.conversation
+    agreed = [found for given, found in conversation.agreed_on.items() if least <= given <= min(most, LATEST)]
+    for other in (other for found in agreed for other in found):
+        asked = version_in(other.params)
+        if other is request or asked is None or (version_in(other.result) or 0) > asked:
+            continue
+        if other.connection is request.connection or (of is not None and _info(other) == of):
+            return other
+        if of is None and conversation.is_driven:
+            return other
     return None
 
 

@@ -1,6 +1,6 @@
 """Whether, and until when, the message of an accepted prompt was owed: what several rules about prompts build on."""
 
-from conformance.conversation import Submission, Update, View, Work, text_after
+from conformance.conversation import Submission, Update, View, Work
 from conformance.history import Event
 from conformance.rules.registry import Verdict, violation, warning
 
@@ -38,8 +38,8 @@ def reported_at_all(submission: Submission) -> Event | None:
     session = submission.session
     if not submission.has_own_nonce and all(view.created is None for view in session.views):
         return None
-    replayed = (m for m in session.user_messages if not m.live and session.known_since("user", m.id) > submission.seq)
-    return next((m.first.event for m in replayed if submission.marks(text_after(m.updates))), None)
+    replayed = session.replayed_with(submission.nonce) if submission.nonce is not None else []
+    return next((m.first.event for m in replayed if session.known_since("user", m.id) > submission.seq), None)
 
 
 def unreported_at(submission: Submission) -> Event | None:
