@@ -364,14 +364,22 @@ class TestAbortErrors:
         story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=True)
         assert failed(story.control("model-held", number=1).cancel().idle("error")) == {ABORT}
 
+    def test_a_failure_that_leaves_tool_calls_cancelled_may_have_crossed(self) -> None:
+        story = at_work(driven=True).update("tool_call_update", toolCallId="c1", title="walk", status="in_progress")
+        story.cancel().update("tool_call_update", toolCallId="c1", status="cancelled")
+        story.idle("error", error={"code": -32000, "message": "Sign in"})
+        assert (story.fails(ABORT), len(story.warns(ABORT))) == ([], 1)
+
     def test_an_error_that_crossed_the_cancel_is_a_warning(self) -> None:
         story = at_work().cancel().idle("error", error={"code": -32000, "message": "Sign in"})
         assert story.fails(ABORT) == []
         assert story.warns(ABORT)
 
-    @pytest.mark.parametrize(("told", "seconds", "fails"), [("Sign in", 0.2, 0), ("Other", 0.2, 1), ("Sign in", 2, 1)])
+    @pytest.mark.parametrize(
+        ("told", "seconds", "fails"), [("Interrupted line", 0.2, 0), ("Other", 0.2, 1), ("Interrupted line", 2, 1)]
+    )
     def test_an_agent_all_of_whose_works_fail_so(self, told: str, seconds: float, fails: int) -> None:
-        error = {"code": -32000, "message": "Sign in"}
+        error = {"code": -32000, "message": "Interrupted line"}
         story = at_work(driven=True).cancel().barrier().after(seconds).idle("error", error={**error, "message": told})
         story.running().idle("error", error=error)
         assert len(story.fails(ABORT)) == fails

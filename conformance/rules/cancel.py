@@ -145,11 +145,15 @@ def _waits_for_idle(late: Event, work: Work) -> bool:
     return late.seq < work.ended_at and about.get("for") == "idle" and about.get("session") == work.view.id
 
 
+def model_held(work: Work, cancel: Event) -> Event | None:
+    """Where the script held the model for this work, from before the cancel until the work's end."""
+    asked = between(work.view.session.conversation.model_requests, work.seq, cancel.seq)
+    return next((request.held for request in asked if _is_held(request, work, cancel)), None)
+
+
 def cut_short(work: Work, cancel: Event) -> tuple[Event, str] | None:
     """What shows that the cancel, and nothing else, ended the work: it could not have ended by itself just then."""
-    conversation, view = work.view.session.conversation, work.view
-    asked = between(conversation.model_requests, work.seq, cancel.seq)
-    held = next((request.held for request in asked if _is_held(request, work, cancel)), None)
+    view, held = work.view, model_held(work, cancel)
     if held is not None:
         return held, "the model is held: the work cannot end by itself"
     for permission in between(view.permissions, work.seq, cancel.seq):
@@ -245,8 +249,8 @@ def abort_errors_are_cancelled(work: Work) -> Verdict:
     )
     told = encode(work.error)
     is_natural = told in work.view.own_failures and may_have_crossed(work, cancel)
-    had_time = apart(cancel, work.ended.event) >= BURST and not is_natural
-    if had_time or names_a_stop(told.decode()) or cut_short(work, cancel) is not None:
+    is_stopped = apart(cancel, work.ended.event) >= BURST or names_a_stop(told.decode())
+    if model_held(work, cancel) is not None or (is_stopped and not is_natural):
         yield violation("cancelled work was reported as failed", *proof)
     else:
         yield warning(
