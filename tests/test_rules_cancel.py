@@ -863,6 +863,11 @@ class TestOnlyWhenCancelled:
         story.running(session="kid").says("k", "Looking", session="kid").after(2).cancel()
         assert bool(story.idle("cancelled", session="kid").idle("cancelled").fails(ONLY)) is (parent != "s")
 
+    def test_the_stop_of_its_subagent_may_stop_it(self) -> None:
+        story = at_work().update("subagent_update", sessionId="kid", title="Kid").running(session="kid")
+        story.cancel(session="kid").idle("cancelled", session="kid").idle("cancelled")
+        assert (story.fails(ONLY), len(story.warns(ONLY))) == ([], 1)
+
     @pytest.mark.parametrize("method", ["auth/logout", "session/archive"])
     def test_what_a_client_may_stop_work_with(self, method: str) -> None:
         story = at_work()

@@ -26,7 +26,7 @@ OVERTAKEN: Final = "work ended as cancelled by a stop that was on its way when i
     never="a repeated idle snapshot that carries the last stop reason; a cancel between a prompt and its running, "
     "other work in between or not; "
     "a stop of the session that this one is a subagent of; "
-    "work that something else of a client may have stopped (a prompt, a method of the agent's own): a warning",
+    "work that something else of a client may have stopped (a prompt, a stop of its subagent): a warning",
 )
 def only_when_cancelled(work: Work) -> Verdict:
     if work.stop_reason != "cancelled" or work.ended is None:
@@ -47,13 +47,9 @@ def stopped_by_nobody(work: Work) -> Finding | None:
     submissions = session.inserted_between(before, ended.seq)
     owed = session.unfinished(work.seq)
     since = min((s.seq for s in (*submissions, *([owed] if owed is not None else []))), default=before)
-    parents = session.conversation.worked_for_by(session)
-    related = [
-        None,
-        session.id,
-        *(parent.id for parent in parents),
-        *session.conversation.subagents_of.get(session.id, ()),
-    ]
+    conversation = session.conversation
+    parents, kids = conversation.worked_for_by(session), conversation.subagents_of.get(session.id, set())
+    related = [None, session.id, *(parent.id for parent in parents), *kids]
     if session.stops_between(since, ended.seq) or any(
         _is_stop(view.connection, related, since, ended.seq) for view in session.views
     ):
@@ -77,6 +73,8 @@ def stopped_by_nobody(work: Work) -> Finding | None:
             (recent, "the client stops the session"),
             *proof[len(told) :],
         )
+    if any(conversation.sessions[kid].stops_between(since, ended.seq) for kid in kids & conversation.sessions.keys()):
+        return warning("work ended as cancelled; the stop of its subagent may have stopped it", *proof)
     if interrupts or strange:
         return warning("work ended as cancelled; a prompt that came meanwhile may have stopped it", *proof)
     if (resumed := _resumed_while_asked(work)) is not None:
