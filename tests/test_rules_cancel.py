@@ -306,6 +306,22 @@ class TestEndsIdleCancelled:
         assert story.fails(ENDS) == ["cancelled work was never reported as ended"]
         assert self.two_at_work().idle("cancelled", at="bob").idle("cancelled").passes(ENDS)
 
+    def test_the_suite_waits_for_the_idle_on_another_connection(self) -> None:
+        story = self.two_at_work()
+        story.control("waited", **{"for": "idle", "session": "s", "seconds": 15, "began": story.last.seq})
+        for at in ("ada", "bob"):
+            story.idle("end_turn", at=at)
+        assert story.fails(ENDS) == ["cancelled work was never reported as ended"]
+
+    def test_a_wait_for_later_work_of_another_client(self) -> None:
+        for is_gone in (True, False):
+            story = self.two_at_work()
+            if is_gone:
+                story.control("cut", at="bob")
+            story.idle("cancelled").running()
+            story.control("waited", **{"for": "idle", "session": "s", "seconds": 15, "began": story.last.seq})
+            assert story.fails(ENDS) == []
+
     def test_the_session_of_another_process_that_has_the_same_id(self) -> None:
         story = at_work(driven=True).begin(at="bob")
         story.reply(story.prompt("Job", at="bob"), messageId="u1", at="bob").running(at="bob").cancel(at="bob")

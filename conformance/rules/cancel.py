@@ -3,7 +3,7 @@
 from itertools import takewhile
 from typing import Final
 
-from conformance.conversation import ModelRequest, Permission, Submission, Update, Work
+from conformance.conversation import ModelRequest, Permission, Submission, Update, View, Work
 from conformance.conversation.span import between
 from conformance.history import Event
 from conformance.rules.cancel_pattern import ended_each_time
@@ -91,7 +91,7 @@ def ends_idle_cancelled(work: Work) -> Verdict:
             )
         return
     late = no_idle_by(work, cancel)
-    if late is not None and (work.ended is None or _waits_for_idle(late, work)):
+    if late is not None and (work.ended is None or (late.seq < work.ended_at and _is_for_idle(late, work.view))):
         yield violation(
             "cancelled work was never reported as ended", *proof, (late, "no idle came within the patience")
         )
@@ -123,11 +123,18 @@ def no_idle_by(work: Work, cancel: Event) -> Event | None:
     agent that came later than the patience allows. None where that is not shown, and where something else explains
     it."""
     view, connection = work.view, work.view.connection
-    waits = (wait for wait in connection.waits_after(cancel.seq) if _began(wait, cancel) >= cancel.seq)
-    late = next(waits, None)
+    waits = [
+        wait
+        for other in view.session.views
+        for wait in other.connection.waits_after(cancel.seq)
+        if _began(wait, cancel) >= cancel.seq and (other is view or _is_in_vain(wait, other, cancel))
+    ]
+    late = min(waits, key=lambda wait: wait.seq, default=None)
     if late is None and not view.session.conversation.is_driven:
         late = connection.out_of_patience(cancel)
-    if late is None or any(request.seq > cancel.seq for request in (*view.session.closes, *view.session.deletes)):
+    if late is None or late.seq > connection.ended_at:
+        return None
+    if any(request.seq > cancel.seq for request in (*view.session.closes, *view.session.deletes)):
         return None  # session.close-cancels-first
     waiting = (r for r in connection.agent_requests if r.seq < late.seq and r.answered_at > late.seq and not r.cancels)
     if any(request.method != "session/request_permission" for request in waiting):
@@ -139,10 +146,16 @@ def _began(wait: Event, cancel: Event) -> float:
     return float((wait.control or {}).get("began", cancel.seq))
 
 
-def _waits_for_idle(late: Event, work: Work) -> bool:
-    """Whether the suite's wait for the idle of this work ran out: what it lets go of after that may end the work."""
+def _is_for_idle(late: Event, view: View) -> bool:
+    """Whether the suite's wait for an idle of the session ran out: what it lets go of after that may end the work."""
     about = late.control or {}
-    return late.seq < work.ended_at and about.get("for") == "idle" and about.get("session") == work.view.id
+    return about.get("for") == "idle" and about.get("session") == view.id
+
+
+def _is_in_vain(wait: Event, other: View, cancel: Event) -> bool:
+    """Whether a wait on another client's connection shows that the work which it saw at the cancel did not end."""
+    work = other.work_at(cancel.seq)
+    return work is not None and work.ended_at > wait.seq and _is_for_idle(wait, other)
 
 
 def model_held(work: Work, cancel: Event) -> Event | None:
