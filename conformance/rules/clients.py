@@ -70,12 +70,11 @@ def response_to_submitter_only(conversation: Conversation) -> Verdict:
     if conversation.connections_share_ids:
         yield EXERCISED
     for one in conversation.connections.values():
-        twice = [
-            later for request in one.requests for later in request.later_responses if not _says_again(later, request)
-        ]
-        for response, is_stray in [*((e, True) for e in one.strays), *((e, False) for e in twice)]:
-            request = meant_for_another(one, response)
-            if request is not None and (is_stray or request.response is None):
+        strays: list[tuple[Event, Request | None]] = [(event, None) for event in one.strays]
+        twice = [(event, own) for own in one.requests for event in own.later_responses]
+        for response, own in strays + twice:
+            request = meant_for_another(one, response, own)
+            if request is not None:
                 yield violation(
                     f"the response to {request.method} went to another client",
                     (request.event, f"{request.connection.name} asks"),
@@ -83,9 +82,13 @@ def response_to_submitter_only(conversation: Conversation) -> Verdict:
                 )
 
 
-def meant_for_another(connection: Connection, response: Event) -> Request | None:
+def meant_for_another(connection: Connection, response: Event, own: Request | None = None) -> Request | None:
     """The request of another client, pending with the response's id, that a response which nobody on its own connection
-    waits for must belong to. None where it may answer something of its own connection."""
+    waits for must belong to. None where it may answer something of its own connection: `own` had that id there, and is
+    answered already; the other must then have stayed without an answer of its own."""
+    if own is not None:
+        meant = None if _says_again(response, own) else meant_for_another(connection, response)
+        return meant if meant is not None and meant.response is None else None
     if connection.may_answer_its_own(response):
         return None
     others = list(connection.conversation.pending_elsewhere(response.message.get("id"), response))

@@ -108,7 +108,7 @@ def one_response(connection: Connection) -> Verdict:
     for request in connection.requests:
         if request.response is not None:
             yield EXERCISED
-        later = (e for e in request.later_responses if not is_pending_elsewhere(connection, e))
+        later = (e for e in request.later_responses if meant_for_another(connection, e, request) is None)
         again = next((e for e in later if not any(c.seq < e.seq for c in request.cancels)), None)
         if again is not None and request.response is not None:
             yield violation(
