@@ -656,6 +656,19 @@ class TestDistinctMessages:
         story.chunk("user_message", "u1", "Ping?").chunk("user_message", "u1", "And now?").idle().reply(resumed)
         assert failed(story) == {DISTINCT}
 
+    def test_a_report_that_goes_on_when_the_resume_is_on_its_way(self) -> None:
+        story = self.two()
+        third = story.prompt("Ping! And more.")
+        story.reply(third, messageId="u3").running().chunk("user_message", "u3", "Ping")
+        resumed = story.resume(replay=True)
+        story.chunk("user_message", "u3", "! And more.")
+        for id, *pieces in (("u1", "Ping", "?"), ("u2", "And now?"), ("u3", "Ping", "! And more.")):
+            story.update("user_message", messageId=id, content=[])
+            for piece in pieces:
+                story.chunk("user_message", id, piece)
+        story.running().reply(resumed).says("a3", "Well.").idle("end_turn")
+        assert failed(story) == set()
+
     def test_two_under_their_own(self) -> None:
         story = self.two()
         resumed = story.resume(replay=True)

@@ -156,6 +156,21 @@ class TestDelete:
         assert story.fails(self.rule) == ['the session "s" is listed although it was deleted']
         assert [side for _, side in because(story, self.rule)] == ["client", "agent", "client", "agent"]
 
+    def test_listed_again_after_a_restart(self) -> None:
+        story = self.deleted().control("closed").control("started", at="ada#2", transport="stdio", restart_of="ada")
+        story.initialize(at="ada#2", capabilities={"session": {"delete": {}}})
+        entries = [{"sessionId": "s", "cwd": "/w"}]
+        story.reply(story.request("session/list", at="ada#2"), at="ada#2", sessions=entries)
+        assert story.fails(self.rule) == ['the session "s" is listed although it was deleted']
+        assert [side for _, side in because(story, self.rule)] == ["client", "agent", "client", "agent"]
+
+    def test_an_id_that_is_used_again_after_a_restart(self) -> None:
+        story = self.deleted().control("closed").control("started", at="ada#2", transport="stdio", restart_of="ada")
+        story.begin(at="ada#2", capabilities={"session": {"delete": {}}})
+        entries = [{"sessionId": "s", "cwd": "/w"}]
+        story.reply(story.request("session/list", at="ada#2"), at="ada#2", sessions=entries)
+        assert story.fails(self.rule) == []
+
     def test_an_active_one_is_the_agents_to_decide(self) -> None:
         story = self.listing(self.deleted(closed=False), "s")
         assert (len(story.fails(self.rule)), len(story.warns(self.rule))) == (0, 1)

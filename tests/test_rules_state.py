@@ -84,6 +84,17 @@ class TestRunning:
         story.user("u1", "One").reply(one, messageId="u1").says("b", "By the way").idle("end_turn", background=[])
         story.running(background=[]).user("u2", "Two").reply(two, messageId="u2").idle("end_turn", background=[])
         assert story.after(2).barrier().passes(self.rule)
+        story = accepted(foreign()).running()
+        waiting = story.prompt("More")
+        story.says("a", "Hi").idle("end_turn").reply(waiting, messageId="u2").user("u2", "More")
+        story = accepted(story.says("a2", "Hi").idle("end_turn"), "And more", "u3")
+        assert story.fails(self.rule) == ["work of a prompt began and ended, and running was never reported"]
+
+    def test_a_prompt_that_is_taken_into_the_work(self) -> None:
+        story = accepted(foreign()).running()
+        story.reply(story.prompt("More"), messageId="u2").user("u2", "More")
+        story.says("a", "Hi").idle("end_turn").says("b", "By the way").idle("end_turn")
+        assert accepted(story, "And more", "u3").passes(self.rule)
 
     def test_work_of_its_own_without_it(self) -> None:
         assert foreign().says("a", "Ready.").idle("end_turn").fails(self.rule)

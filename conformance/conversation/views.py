@@ -58,7 +58,7 @@ class View:
         """Whether a message update inside a resume window tells of the past: its message was known before the
         window, here or on another connection, or no prompt that was pending meanwhile explains it. Outside windows
         nothing is a replay."""
-        if update.replay is None:
+        if update.replay is None or update.seq in self._going_on:
             return False
         kind = MESSAGE_KINDS.get(update.kind)
         if kind is None or update.message_id is None:
@@ -73,6 +73,28 @@ class View:
                 if s.seq < update.seq
             )
         return not window.was_busy and not any(s.answered_at < update.seq for s in window.pending)
+
+    @cached_property
+    def _going_on(self) -> set[int]:
+        """Chunks inside resume windows with which a user message goes straight on that was being reported when the
+        resume was sent: up to the text that was submitted, and with nothing in between."""
+        found: set[int] = set()
+        for replay in self.replays:
+            last = before(self.updates, replay.seq)
+            if last is None or last.kind != "user_message_chunk" or last.replay is not None:
+                continue
+            submission = self.session.accepted_as.get(last.message_id or "")
+            message = self.message_of(last)
+            if submission is None or message is None:
+                continue
+            whole = "".join(submission.text.split())
+            text = "".join("".join(u.text for u in message.before(replay.seq)).split())
+            for update in self.updates_between(replay.seq, replay.until):
+                text += "".join(update.text.split())
+                if update.kind != last.kind or update.message_id != last.message_id or not whole.startswith(text):
+                    break
+                found.add(update.seq)
+        return found
 
     def state_at(self, seq: float) -> str | None:
         """The standard state that this connection had been told of at that position."""

@@ -139,7 +139,7 @@ class Stage:
         """Whether nothing has happened on the connection since its last quiet window."""
         for event in reversed(self.recorder.history.events):
             if event.conn == actor.conn:
-                return event.name == controls.WINDOW
+                return event.name == controls.WINDOW and (event.control or {}).get("kind") == "quiet"
         return False
 
     def look_up(self, name: str) -> Any:
