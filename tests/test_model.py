@@ -137,6 +137,17 @@ def test_what_the_script_says_is_said_whole_and_streamed(api: str) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
+def test_a_model_with_nothing_to_say_streams_no_piece(api: str) -> None:
+    async def scene(model: ScriptedModel, caller: Caller) -> None:
+        model.script("chat", [Reply("say", "")])
+        status, text = await caller.ask(api, stream=True)
+        assert (status, streamed(api, text)) == (200, "")
+        assert not any(mark in text for mark in ("text_delta", "output_text.delta"))
+
+    played(scene)
+
+
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_of_whichever_tool_runs_commands(api: str, stream: bool) -> None:
     async def scene(model: ScriptedModel, caller: Caller) -> None:

@@ -77,6 +77,11 @@ def test_a_plain_prompt_is_played_to_its_end(tmp_path: Path) -> None:
     assert named(history, "waited") == []
 
 
+def test_after_a_hold_window_silence_is_still_waited_for(tmp_path: Path) -> None:
+    _, history = played(tmp_path, "plain", ONE_PROMPT + "- wait: {held: chat}")
+    assert [event.control["kind"] for event in named(history, "window") if event.control] == ["hold", "quiet"]
+
+
 def test_the_nonces_of_a_seed_are_always_the_same(tmp_path: Path) -> None:
     nonces = [
         [

@@ -189,4 +189,5 @@ def _spoken(reply: Reply, call: ToolCall | None) -> tuple[str, ...]:
             return pieces(reply.text) if reply.text else ()
         case "call-tool":
             return pieces("There is no tool to call.")
-    return reply.chunks or pieces(reply.text if reply.text is not None else "Understood.")
+    text = reply.text if reply.text is not None else "Understood."
+    return reply.chunks or (pieces(text) if text else ())
