@@ -84,6 +84,8 @@ class TestRunning:
         story.user("u1", "One").reply(one, messageId="u1").says("b", "By the way").idle("end_turn", background=[])
         story.running(background=[]).user("u2", "Two").reply(two, messageId="u2").idle("end_turn", background=[])
         assert story.after(2).barrier().passes(self.rule)
+
+    def test_a_prompt_that_waited_while_another_ran_without_it(self) -> None:
         story = accepted(foreign()).running()
         waiting = story.prompt("More")
         story.says("a", "Hi").idle("end_turn").reply(waiting, messageId="u2").user("u2", "More")

@@ -1,7 +1,7 @@
 """Listing and deleting sessions (schema ListSessionsResponse, DeleteSessionRequest; docs 'Session List', 'Session
 Delete')."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -169,7 +169,7 @@ def _asks_for_folder(request: Request) -> bool:
     "a warning",
 )
 def session_delete(conversation: Conversation) -> Verdict:
-    for store in stores(conversation):
+    for store in _with_later_lives(stores(conversation)):
         able = [c for c in store if c.initialized is not None and not c.is_other_version]
         if able and not any(c.advertises("session.delete") for c in able):
             yield not_applicable("the agent does not advertise session.delete")
@@ -184,6 +184,18 @@ def session_delete(conversation: Conversation) -> Verdict:
                 yield EXERCISED
                 for identifier in still[:1]:
                     yield _still_listed(conversation, deleted.pop(identifier), request)
+
+
+def _with_later_lives(groups: Iterable[list[Connection]]) -> Collection[list[Connection]]:
+    """Each store with the connections on which its agent was started again: what is deleted, and is listed there
+    although nobody made it anew, was kept."""
+    found: dict[str, list[Connection]] = {}
+    for store in groups:
+        began = store[0].started
+        former = found.get(str((began.control or {}).get("restart_of")), []) if began is not None else []
+        found.setdefault(store[0].name, former or store)
+        former.extend(store)
+    return {id(store): store for store in found.values()}.values()
 
 
 def _deletes(request: Request, deleted: dict[str, Request]) -> Verdict:
