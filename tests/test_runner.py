@@ -7,16 +7,17 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conformance import runner
-from conformance.history import read_transcript
+from conformance.history import History, read_transcript
 from conformance.peers.launch import limits_of
 from conformance.profile import Profile, load_profile, with_command
 from conformance.recorded import check
 from conformance.report import Report, RunEvent, RunFinished, RunStarted, ScenarioFinished, ScenarioStarted, Target
-from conformance.rules import judge
+from conformance.rules import Judgement, judge
 from conformance.runner import Options, Ran, UsageProblem, choose
 from conformance.scenario.errors import ScenarioError
 
@@ -292,7 +293,16 @@ def test_transcripts_of_others_are_judged_too(tmp_path: Path) -> None:
 # -- the bundled scenarios on the reference agent
 
 
-def test_a_scenario_of_each_area_comes_about_on_the_reference_agent() -> None:
+def test_a_scenario_of_each_area_comes_about_on_the_reference_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[History] = []
+
+    def seen(history: History, *rules: Any) -> Judgement:
+        judged.append(history)
+        return judge(history, *rules)
+
+    monkeypatch.setattr(runner, "judge", seen)
     chosen = (
         "cancel/model-held",
         "clients/clashing-ids",
@@ -303,12 +313,18 @@ def test_a_scenario_of_each_area_comes_about_on_the_reference_agent() -> None:
         "prompt/held",
         "replay/over-kept-messages",
         "session/close-with-prompts-waiting",
+        "session/config-is-kept",
         "tool/permission-denied",
         "wire/array",
     )
-    outcome = ran(load_profile("reference"), *chosen, patience=20.0)
+    outcome = ran(load_profile("reference"), *chosen, patience=20.0, report=tmp_path)
     assert [(s.id, s.status, s.reason) for s in outcome.report.scenarios] == [(id, "completed", "") for id in chosen]
     assert [rule.id for rule in outcome.report.rules if rule.status == "fail"] == []
+    written = [read_transcript(tmp_path / scenario.transcript).events for scenario in outcome.report.scenarios]
+    said = [[(event.seq, event.message) for event in events] for events in written]
+    assert len(judged) == len(chosen)
+    for history in judged:
+        assert [(event.seq, event.message) for event in history.events] in said, "what is on record stays as it was"
 
 
 @pytest.mark.slow

@@ -175,6 +175,7 @@ async def list_(stage: Stage, given: Given) -> None:
         "option": Key(Text(), "The configId; by default the first option that has another value"),
         "value": Key(Json(), "The value, whatever it is; by default one that the option offers and does not have"),
         "type": Key(Choice(("id", "boolean"), "type", ".*"), "The type of the value; by default that of the option"),
+        "again": Key(Flag(), "true: the value that the option has already"),
         "as": AS,
         "id": ID,
     },
@@ -182,7 +183,7 @@ async def list_(stage: Stage, given: Given) -> None:
 )
 async def set_config(stage: Stage, given: Given) -> None:
     actor, chat = stage.actor(given.get("by")), stage.chat(given["in"])
-    found = _other_value(chat, given.get("option"))
+    found = _value_for(chat, given.get("option"), again=given.get("again", False))
     if found is None and not ("option" in given and "value" in given):
         raise stage.not_brought_about("the session has no config option with another value")
     option, kind, value = found or (given["option"], "id", None)
@@ -197,11 +198,11 @@ async def set_config(stage: Stage, given: Given) -> None:
     )
     result = sight.result_of(response)
     if isinstance(result, dict) and isinstance(result.get("configOptions"), list):
-        chat.result["configOptions"] = result["configOptions"]
+        chat.result = {**chat.result, "configOptions": result["configOptions"]}  # what is on record stays as it was
 
 
-def _other_value(chat: Chat, wanted: str | None) -> tuple[str, str, Any] | None:
-    """(configId, type, value): a value that an option offers and does not have."""
+def _value_for(chat: Chat, wanted: str | None, *, again: bool) -> tuple[str, str, Any] | None:
+    """(configId, type, value): a value that an option offers and does not have, or (`again`) the one that it has."""
     options = chat.result.get("configOptions")
     for option in options if isinstance(options, list) else []:
         if (
@@ -211,9 +212,9 @@ def _other_value(chat: Chat, wanted: str | None) -> tuple[str, str, Any] | None:
         ):
             continue
         if option.get("type") == "boolean" and isinstance(current := option.get("currentValue"), bool):
-            return identifier, "boolean", not current
+            return identifier, "boolean", current if again else not current
         for value in _values(option.get("options")):
-            if value != option.get("currentValue"):
+            if (value == option.get("currentValue")) is again:
                 return identifier, "id", value
     return None
 
