@@ -96,6 +96,11 @@ class TestLifecycle:
         story.reply(command, messageId="u1").user("u1", "/status").idle("end_turn")
         assert story.fails(LIFECYCLE) == ["a command ended work that never began: running was not reported"]
 
+    def test_a_state_of_its_own_in_place_of_running_is_another_rules(self) -> None:
+        story, command = driven()
+        story.reply(command, messageId="u1").user("u1", "/status").update("state_update", state="_busy")
+        assert story.idle("end_turn").fails(LIFECYCLE) == []
+
     def test_an_idle_snapshot_told_before_is_not_taken_for_its_end(self) -> None:
         story = Story(triggers={"local-command": "/status"}).begin().running().idle("end_turn")
         command = story.prompt("/status", trigger="local-command")

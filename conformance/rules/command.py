@@ -5,7 +5,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from conformance.conversation import BUSY, Connection, State, Submission, Update, View, names_of_commands
+from conformance.conversation import (
+    BUSY,
+    STANDARD_STATES,
+    Connection,
+    State,
+    Submission,
+    Update,
+    View,
+    names_of_commands,
+)
 from conformance.history import Event
 from conformance.rules.insertion import unreported_at
 from conformance.rules.registry import EXERCISED, MUST, Verdict, not_applicable, rule, violation
@@ -87,6 +96,8 @@ def same_lifecycle(submission: Submission) -> Verdict:
     busy = next((state for state in states if state.value in BUSY), None)
     command = (submission.request.event, "a command")
     answered = (response, "is accepted")
+    if busy is None and any(state.value not in STANDARD_STATES for state in states):
+        return  # state.standard-states
     if busy is None:
         yield from _without_running(submission, states, since, until, command, answered)
     elif submission.work is not None and submission.work.began is busy and submission.work.ended is None:
