@@ -30,6 +30,15 @@ class TestResponseId:
         rounded.request("session/list", id=2**53 + 1)
         assert rounded.reply(2**53, sessions=[]).proof(ID) == [4, 5]
 
+    def test_under_an_id_of_like_look_that_was_answered_before(self) -> None:
+        story = foreign()
+        for identifier in (7, "7", "07"):
+            story.request("session/list", id=identifier)
+        for _ in range(3):
+            story.reply(7, sessions=[])
+        assert len(story.after(60).barrier().fails(ID)) == 2
+        assert story.fails("wire.one-response") == []
+
     def test_before_any_initialize(self) -> None:
         assert Story(driven=False).reply(17, sessions=[]).proof(ID) == [0]
         assert Story(driven=False).reply(None).fails(NOTIFICATIONS) == []

@@ -204,6 +204,14 @@ class Traffic:
                 return request
         return None
 
+    @cached_property
+    def answers_to_alike(self) -> list[tuple[Event, Request]]:
+        """Second responses under an id that was answered before, each with the request of like id that it must be meant
+        for: that was pending, and nothing else ever answered it."""
+        again = (event for request in self.requests for event in request.later_responses)
+        found = ((event, self.pending_like(event.message.get("id"), event.seq)) for event in again)
+        return [(event, like) for event, like in found if like is not None and like.response is None]
+
     # -- responses to nothing
 
     def strays_between(self, start: float, end: float) -> Sequence[Event]:
@@ -229,12 +237,13 @@ def pending_with(requests: list[Request], seq: float) -> Sequence[Request]:
 
 
 def look(identifier: Any) -> str:
-    """What a person takes an id for: 1, 1.0 and "1" look alike, and integers that a double cannot tell apart."""
+    """What a person takes an id for: 1, 1.0, "1" and "01" look alike, and integers that a double cannot tell apart."""
     if isinstance(identifier, float) and identifier.is_integer():
         return str(int(identifier))
     if isinstance(identifier, int) and not isinstance(identifier, bool):
         return encode(rounded(identifier)).decode().strip()
-    return str(identifier).strip()
+    text = str(identifier).strip()
+    return text.lstrip("0") or "0" if text.isdecimal() else text
 
 
 def rounded(number: int) -> int:

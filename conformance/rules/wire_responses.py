@@ -66,6 +66,10 @@ def is_same_number(one: Any, other: Any) -> bool:
 def response_id(connection: Connection) -> Verdict:
     if any(request.response is not None for request in connection.requests):
         yield EXERCISED
+    for event, meant in connection.answers_to_alike:
+        this = (event, f"this response has the id {shown(identifier_of(event))}, which was answered before")
+        message = f"the response to the request {shown(meant.id)} has the id {shown(identifier_of(event))}"
+        yield violation(message, (meant.event, f"the request {shown(meant.id)} is pending, and never answered"), this)
     for event in connection.strays:
         identifier = identifier_of(event)
         if isinstance(event.message.get("error"), dict) and _refuses_a_malformed_line(connection, event):
@@ -105,10 +109,12 @@ def response_id(connection: Connection) -> Verdict:
     "request whose response came under a wrong id, or to another client; a connection that ended",
 )
 def one_response(connection: Connection) -> Verdict:
+    alike = {event.seq for event, _ in connection.answers_to_alike}
     for request in connection.requests:
         if request.response is not None:
             yield EXERCISED
-        later = (e for e in request.later_responses if meant_for_another(connection, e, request) is None)
+        later = (e for e in request.later_responses if e.seq not in alike)
+        later = (e for e in later if meant_for_another(connection, e, request) is None)
         again = next((e for e in later if not any(c.seq < e.seq for c in request.cancels)), None)
         if again is not None and request.response is not None:
             yield violation(
@@ -144,6 +150,8 @@ def _is_answered_wrongly(request: Request) -> bool:
     wire.only-messages-on-stdout's."""
     connection, end = request.connection, float("inf")
     if connection.strays_between(request.seq, end) or connection.agent_malformed_between(request.seq, end):
+        return True
+    if any(event.seq > request.seq for event, _ in connection.answers_to_alike[-1:]):
         return True
     return connection.conversation.is_answered_elsewhere(request)
 
