@@ -12,6 +12,7 @@ import yaml
 
 from conformance.history import History, read_transcript
 from conformance.rules import RULES, Kind, judge
+from conformance.wire import encode, read_envelope
 from tests.story import proves
 
 JUDGED = Path(__file__).parent / "judged.yaml"
@@ -86,6 +87,25 @@ def test_what_is_right_is_right_at_any_pace(name: str, seconds: float) -> None:
     history = read_transcript(FOLDER / name)
     events = [replace(event, t=event.t * seconds) for event in history.events]
     assert found(History(history.header, events)) == set()
+
+
+LINES = {"wire.only-messages-on-stdout", "wire.utf8"}
+
+
+SPOILED = {"cut": lambda line: line[: len(line) * 2 // 3], "no text": lambda line: line.replace(b'"', b'"\xff', 1)}
+
+
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+@pytest.mark.parametrize("name", [name for name in RIGHT if name != "ok-version-1.ndjson"])
+def test_a_line_that_nobody_can_read_is_one_fault(name: str, spoil: Any) -> None:
+    """What it told is not known then, and no other rule is broken by that."""
+    history = read_transcript(FOLDER / name)
+    for at, event in enumerate(history.events):
+        if event.dir == "agent" and event.envelope is not None:
+            line = spoil(encode(event.message))
+            spoiled = replace(event, envelope=read_envelope(line))
+            events = [*history.events[:at], spoiled, *history.events[at + 1 :]]
+            assert found(History(history.header, events)) - allowed(EXPECTED[name]) <= LINES, event.seq
 
 
 @pytest.mark.parametrize("name", FAULTY)

@@ -158,7 +158,9 @@ class TestHeld:
         story.control("window", kind="quiet", session="s", began=story.last.seq + 1, seconds=1)
         assert story.fails(WAITS) == []
 
-    @pytest.mark.parametrize(("line", "fails"), [(b'{"update": "user_message"', 0), (b'{"update": "plan"', 1)])
+    @pytest.mark.parametrize(
+        ("line", "fails"), [(b'{"jsonrpc":"2.0","method":"session/upd', 0), (b"[info] 2 users", 1)]
+    )
     def test_a_garbled_report_is_another_rules(self, line: bytes, fails: int) -> None:
         story = Story(driven=False).begin()
         story.reply(story.prompt("Hi"), messageId="u").agent(line).running().idle("end_turn")

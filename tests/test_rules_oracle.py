@@ -99,6 +99,24 @@ class TestOutcomes:
             assert (outcome.not_applicable, outcome.broken) == (None, None)
         assert (violation("x").kind, warning("x").kind) == (Kind.VIOLATION, Kind.WARNING)
 
+    @pytest.mark.parametrize(
+        "line", [b'[debug] {"jsonrpc":"2.0","method"', b'{"jsonrpc":"2.0"}{"jsonrpc":"2.0"}', b"[{}]"]
+    )
+    def test_a_line_that_nobody_can_read_may_have_told_what_was_missed(self, line: bytes) -> None:
+        story = Story(driven=False).begin().running()
+        first = story.last
+        conversation = read(story.agent(line).idle("end_turn").recorder.history)
+        missed = made(Conversation, lambda _: iter([violation("x", (first, "a"), (story.last, "b"))]), "state.made-up")
+        (finding,) = decide(missed, conversation).findings
+        assert (finding.kind, [event.seq for event, _ in finding.because]) == (Kind.WARNING, [4, 5, 6])
+
+    def test_a_line_of_a_log_tells_nothing(self) -> None:
+        story = Story(driven=False).begin().running()
+        first = story.last
+        conversation = read(story.agent(b"[info] 2 users").idle("end_turn").recorder.history)
+        missed = made(Conversation, lambda _: iter([violation("x", (first, "a"), (story.last, "b"))]), "state.made-up")
+        assert decide(missed, conversation).findings[0].kind is Kind.VIOLATION
+
     def test_no_more_than_so_many(self) -> None:
         finding = violation("wrong", (everything().last, "this"))
         assert MOST_FINDINGS == 50

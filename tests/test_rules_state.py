@@ -119,6 +119,12 @@ class TestRunning:
         story.says("a", "Hi").says("a", "Hi", at="bob").idle("end_turn").after(2).barrier(at="bob")
         assert story.fails(self.rule) == ["work of a prompt was done, and no state was ever reported"]
 
+    def test_two_messages_on_a_line(self) -> None:
+        story = foreign()
+        story.prompt("Hello")
+        line = b'{"jsonrpc":"2.0","id":3,"result":{"messageId":"u"}}{"jsonrpc":"2.0","method":"session/update"}'
+        assert story.agent(line).user("u", "Hello").says("a", "Hi").idle("end_turn").fails(self.rule) == []
+
     def test_an_idle_that_nothing_explains(self) -> None:
         assert foreign().idle("end_turn").warns(self.rule)
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from conformance.conversation.whole import Conversation
 
 MALFORMED: Final = (Kind.NOT_JSON, Kind.NOT_UTF8, Kind.TOO_LONG, Kind.NOT_OBJECT, Kind.NOT_JSONRPC, Kind.ARRAY)
+PIECES: Final = (b"jsonrpc", b"sessionUpdate")
+"""What stands in a line that was to be a message, however it was spoiled."""
 MOST_ALIKE: Final = 1000  # requests whose ids look alike that are looked at
 
 
@@ -132,6 +134,15 @@ class Traffic:
     def agent_malformed_between(self, start: float, end: float) -> Sequence[Event]:
         """Lines of the agent that are no message at all, between two positions, both left out."""
         return between(self._agent_malformed_lines, start, end)
+
+    @cached_property
+    def _unread_lines(self) -> list[Event]:
+        return [event for event in self._agent_malformed_lines if _holds_a_piece(event)]
+
+    def unread_between(self, start: float, end: float) -> Sequence[Event]:
+        """Lines of the agent between two positions, both left out, that nobody can read and that hold a message, some
+        of one, or more than one: what they told is not known to the conversation."""
+        return between(self._unread_lines, start, end)
 
     # -- requests
 
@@ -254,6 +265,15 @@ def rounded(number: int) -> int:
 def is_empty_response(message: Any) -> bool:
     """An object with an id and neither method, result nor error: it can only be meant as a response."""
     return isinstance(message, dict) and "id" in message and "method" not in message
+
+
+def _holds_a_piece(event: Event) -> bool:
+    envelope = event.envelope
+    if envelope is None or envelope.kind in (Kind.NOT_OBJECT, Kind.NOT_JSONRPC):
+        return False
+    if envelope.kind in (Kind.ARRAY, Kind.TOO_LONG):
+        return True
+    return any(piece in (envelope.raw or b"") for piece in PIECES)
 
 
 def _first_ids(events: Iterable[Event]) -> dict[tuple[str, Any], int]:

@@ -74,9 +74,10 @@ def _initializes_first(connection: Connection) -> Iterator[Finding]:
             (early.event, "the client calls this"),
             (first.event, "and initializes only now"),
         )
-    elif not any(r.succeeded and r.answered_at < early.seq for r in connection.initializes) and not any(
-        first.seq < stray.seq < early.seq
-        for stray in connection.strays  # an answer, though under a wrong id
+    elif (
+        not any(r.succeeded and r.answered_at < early.seq for r in connection.initializes)
+        and not any(first.seq < stray.seq < early.seq for stray in connection.strays)  # an answer, under a wrong id
+        and not connection.unread_between(first.seq, early.seq)
     ):
         yield violation(
             f"{early.method} is sent before initialize was answered with success",

@@ -150,10 +150,3 @@ def has_a_used_id(submission: Submission) -> bool:
     prompt.retry-is-a-new-message are about that."""
     known = min((message.first.seq for message in submission.own_messages), default=submission.seq)
     return known < submission.seq or submission.session.accepted_as.get(submission.message_id or "") is not submission
-
-
-def is_garbled(submission: Submission, late: Event) -> bool:
-    """Whether a line of the agent that is no message, since the prompt and up to there, tells of a user message:
-    wire.utf8 and wire.only-messages-on-stdout are about that."""
-    lines = submission.request.connection.agent_malformed_between(submission.seq, late.seq)
-    return any(b"user_message" in (line.envelope.raw or b"") for line in lines if line.envelope is not None)

@@ -8,13 +8,17 @@ from typing import Any
 from conformance.collecting import uncollected
 from conformance.conversation import Connection, Conversation, Request, Session, Submission, View, read
 from conformance.history import History
-from conformance.rules.registry import RULES, Exercised, Finding, NotApplicable, Rule
+from conformance.rules.registry import RULES, Exercised, Finding, Kind, NotApplicable, Rule, warning
 
 MOST_FINDINGS = 50  # of one rule in one history; the rest is counted
 
 
 OF_VERSION_2 = ("prompt", "command", "state", "cancel", "replay", "clients", "wire", "session", "tool")
 """Areas that judge nothing on a connection that agreed on version 1: its rules are others."""
+
+
+OF_UPDATES = ("prompt", "command", "state", "cancel", "replay", "clients", "session", "tool")
+"""Areas that put together what several lines tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,23 @@ def _is_of_version_1(thing: Any) -> bool:
     return isinstance(view, View) and view.connection.is_other_version
 
 
+def _as_far_as_read(finding: Finding, conversation: Conversation) -> Finding:
+    """A violation as a warning where, amid the events that prove it, the agent wrote a line that nobody can read: that
+    may have told what was missed. wire.utf8 and wire.only-messages-on-stdout are about the line."""
+    if finding.kind is not Kind.VIOLATION:
+        return finding
+    events = {event.seq: event for event, _ in finding.because}
+    names = dict.fromkeys(event.conn for event in events.values())
+    connections = (c for name in names if (c := conversation.connections.get(name)) is not None)
+    unread = (line for c in connections for line in c.unread_between(min(events), max(events)))
+    line = next((line for line in unread if line.seq not in events), None)
+    if line is None:
+        return finding
+    because = [*finding.because, (line, "a line that nobody can read, which may have told it")]
+    ordered = sorted(because, key=lambda part: part[0].seq)
+    return warning(f"{finding.message}, as far as the agent's lines can be read", *ordered)
+
+
 def decide(rule: Rule, conversation: Conversation) -> Outcome:
     exercised, omitted = False, 0
     findings: list[Finding] = []
@@ -66,7 +87,7 @@ def decide(rule: Rule, conversation: Conversation) -> Outcome:
                 if isinstance(said, Finding):
                     exercised = True
                     if len(findings) < MOST_FINDINGS:
-                        findings.append(said)
+                        findings.append(said if rule.area not in OF_UPDATES else _as_far_as_read(said, conversation))
                     else:
                         omitted += 1
                 elif isinstance(said, Exercised):

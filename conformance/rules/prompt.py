@@ -8,7 +8,6 @@ from conformance.rules.insertion import (
     has_a_used_id,
     in_order,
     inserted_after_its_work,
-    is_garbled,
     reported_too_late,
     submitter_told_since,
     told_since,
@@ -305,7 +304,6 @@ def insertion_reported(submission: Submission) -> Verdict:
         or submission.marked_elsewhere
         or why_refusable(submission) is not None
         or has_a_used_id(submission)
-        or is_garbled(submission, late)
     ):
         return
     if submitter_told_since(submission, late) or any(True for _ in no_success_before_insertion_findings(submission)):

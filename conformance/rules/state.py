@@ -95,6 +95,7 @@ def _is_stopped_before(prompt: Submission, state: State) -> bool:
 def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verdict:
     if any(s.value not in STANDARD_STATES for s in view.states_between(since, state.seq)):
         return  # state.standard-states
+    is_all_read = not view.connection.unread_between(since, state.seq)
     sent = [s for s in view.session.submissions_between(since, state.seq) if s.request.succeeded]
     sent = [*_inserted_later(view, since, state.seq), *sent]
     prompt = next((s for s in sent if not has_command_rules(s, view)), None)
@@ -119,7 +120,7 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
             (prompt.request.event, "this prompt"),
             (state.event, "work ends, with no running or requires_action since the idle before"),
         )
-    elif output is not None and prompt is None:
+    elif output is not None and prompt is None and is_all_read:
         yield violation(
             "work of the agent's own began and ended, and running was never reported",
             (output.event, "output of the agent"),

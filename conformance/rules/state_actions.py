@@ -43,9 +43,10 @@ def leaves_requires_action(work: Work) -> Verdict:
         open_requests = [request for request in open_requests if request.answered_at > state.seq]
         if state.value != "requires_action":
             continue
+        is_more_asked = bool(work.view.connection.unread_between(work.seq, state.seq))  # or may be
         for answered, next_asked in _answers(open_requests, until):
             yield EXERCISED
-            if any(_goes_on_elsewhere(request) for request in answered):
+            if any(_goes_on_elsewhere(request) for request in answered) or is_more_asked:
                 break
             yield from _after_the_answer(work, state, answered, next_asked, following)
 

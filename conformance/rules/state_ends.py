@@ -228,6 +228,7 @@ def background_announced(view: View) -> Verdict:
                 if (
                     (kind, identifier) not in listed
                     and not attached_blind
+                    and not view.connection.unread_between(-1, state.seq)
                     and _announced_at(view, kind, identifier) > state.seq
                 ):
                     yield violation(

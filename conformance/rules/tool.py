@@ -301,7 +301,8 @@ def titled(session: Session) -> Verdict:
                 first[identifier] = step
     for identifier, step in first.items():
         yield EXERCISED
-        if not isinstance(step.update.body.get("title"), str):
+        is_all_read = not step.update.view.connection.unread_between(-1, step.update.seq)
+        if is_all_read and not isinstance(step.update.body.get("title"), str):
             yield violation(
                 f"the tool call {shown(identifier)} is reported without a title",
                 (step.update.event, "the first update of this tool call"),
