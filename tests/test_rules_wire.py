@@ -162,6 +162,35 @@ class TestFieldsAndValues:
             "PromptResponse has no field 'stopReason'; that was version 1, now the idle state_update says it"
         ]
 
+    @pytest.mark.parametrize(
+        ("body", "rule"),
+        [
+            ({"kind": "plan_update", "entries": []}, "wire.valid-shape"),
+            (
+                {"kind": "agent_message_chunk", "message_id": "a", "content": {"type": "text", "text": "x"}},
+                "wire.valid-shape",
+            ),
+            (
+                {
+                    "kind": "state_update",
+                    "state": "idle",
+                    "stopReason": "error",
+                    "error": {"type": "overloaded", "message": "x"},
+                },
+                "prompt.error-object-shape",
+            ),
+        ],
+    )
+    def test_a_field_under_another_name_is_one_fault(self, body: dict[str, Any], rule: str) -> None:
+        story = foreign().running().update(body["kind"], **{key: body[key] for key in body if key != "kind"})
+        assert story.fails(rule)
+        assert story.fails(self.fields) == []
+        assert story.warns(self.fields)
+
+    def test_a_field_that_stands_beside_all_that_is_needed_too(self) -> None:
+        story = foreign().update("agent_message", timestamp=1).update("agent_message", messageId="a", timestamp=1)
+        assert (len(story.warns(self.fields)), len(story.fails(self.fields))) == (1, 1)
+
     def test_where_any_field_may_stand(self) -> None:
         assert foreign().running(_meta={"timestamp": 1}).passes(self.fields)
         assert foreign().update("_vendor/mood", mood="fine").passes(self.fields)

@@ -175,8 +175,8 @@ def known_methods(connection: Connection) -> Verdict:
     source="docs 'Extensibility'",
     exercised="any message of a closed type",
     proof="a field the schema does not define, outside _meta and outside 'other' branches",
-    never="a field that the unstable schema has at that place: a warning; error beside another stop reason, which "
-    "has a rule of its own",
+    never="a field that the unstable schema has at that place, or beside which a required field is missing, whose name "
+    "or place it may miss: a warning; error beside another stop reason, which has a rule of its own",
 )
 def no_unknown_root_fields(connection: Connection) -> Verdict:
     if connection.agent_notifications or any(request.succeeded for request in connection.requests):
@@ -193,24 +193,33 @@ OF_VERSION_1: Final = {
 
 
 def unknown_fields(shapes: list[Shape]) -> Iterator[Finding]:
-    told: set[tuple[str, str]] = set()
+    told: set[tuple[str, str, bool]] = set()
     for shape in shapes:
         for field in shape.extensions.unknown_fields:
-            if (field.definition, field.name) in told or (
+            is_another = _stands_for_another(shape, field.path)
+            if (field.definition, field.name, is_another) in told or (
                 field.name == "error" and field.definition.endswith("StateUpdate")
             ):
                 continue
-            told.add((field.definition, field.name))
+            told.add((field.definition, field.name, is_another))
             if field.unstable:
                 yield warning(
                     f"{field.definition}.{field.name} is of the unstable schema", (shape.event, f"at {field.path}")
                 )
             else:
                 instead = OF_VERSION_1.get((field.definition, field.name), "custom data goes to _meta")
-                yield violation(
+                tell = warning if is_another else violation
+                yield tell(
                     f"{field.definition} has no field {field.name!r}; {instead}",
                     (shape.event, f"at {field.path or 'the root'}"),
                 )
+
+
+def _stands_for_another(shape: Shape, path: str) -> bool:
+    """Whether the same object lacks a field that it must have: one fault, which the rule about that field tells."""
+    place = path.rpartition(".")[0]
+    missing = (p.path for p in shape.problems if p.message.startswith(f"{p.path} is missing"))
+    return any(other.rpartition(".")[0] == place for other in missing)
 
 
 @rule(
