@@ -53,6 +53,11 @@ class TestRunning:
     def test_the_second_turn_without_it(self) -> None:
         story = accepted(foreign()).running().says("a", "Hi").idle("end_turn")
         story = accepted(story, "More", "u2").says("a2", "Hi").idle("end_turn")
+        assert story.proof(self.rule) == [10, 13, 14]
+
+    def test_the_second_turn_without_it_of_an_agent_with_news_of_its_own(self) -> None:
+        story = accepted(foreign()).running().says("a", "Hi").idle("end_turn", background=[CALL])
+        story = accepted(story, "More", "u2").says("a2", "Hi").idle("end_turn", background=[CALL])
         assert story.passes(self.rule)  # so far the idle may be a snapshot of the first one
         assert accepted(story, "And more", "u3").fails(self.rule)
 

@@ -105,7 +105,7 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
         output = view.first_output(since, state.seq)
     else:
         output = _first_sign(view, prompt.seq if prompt.seq > since else prompt.inserted_at, state.seq)
-    if known and (output is None or prompt is None or _is_begun_later(view, state, prompt)):
+    if known and (output is None or prompt is None or _is_begun_later(view, state, prompt, output)):
         return
     if prompt is not None and output is not None:
         yield violation(
@@ -151,16 +151,19 @@ def _first_sign(view: View, start: float, end: float) -> Update | None:
     return next((u for u, call in calls if call is not None and call.steps and call.first.update is u), None)
 
 
-def _is_begun_later(view: View, state: State, prompt: Submission) -> bool:
+def _is_begun_later(view: View, state: State, prompt: Submission, output: Update) -> bool:
     """Whether an idle that may be a mere snapshot is followed by work before any other prompt is sent or inserted,
-    by more works than there are prompts, or by nothing that would tell."""
+    by more works than there are prompts, or by nothing that would tell. In the foreign recording of an agent without
+    background work the idle itself tells: such an agent has no news between the insertion and the work."""
     asked, works = view.session.submissions_after(state.seq), view.works_after(state.seq)
     following = next(iter(asked), None)
     if works:
         waiting = [s for s in _inserted_later(view, state.seq, works[0].seq) if s is not prompt]
         is_first = not waiting and (following is None or works[0].seq < following.seq)
         return is_first or len(works) > len(asked) + len(waiting)
-    return following is None and quiet_barrier(view, state.seq) is None
+    lists_background = view.session.first_background < float("inf")
+    may_have_news = lists_background or view.session.conversation.is_driven or output.seq < prompt.inserted_at
+    return following is None and may_have_news and quiet_barrier(view, state.seq) is None
 
 
 def _output_without_any_state(view: View) -> Verdict:
