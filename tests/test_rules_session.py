@@ -56,6 +56,13 @@ class TestUniqueIds:
         assert self.create(Story().begin(session="s1"), "s2").passes(self.rule)
         assert Story().begin().silent(self.rule)
 
+    @pytest.mark.parametrize("resumes", [True, False])
+    def test_a_repeated_id_in_a_store_that_is_seen_to_be_one(self, resumes: bool) -> None:
+        story = Story(driven=False).begin(session="s1").initialize(at="bob")
+        if resumes:
+            story.reply(story.resume(session="s1", at="bob"), at="bob")
+        assert len(self.create(story, "s1", at="bob").fails(self.rule)) == resumes
+
     def test_a_repeated_id(self) -> None:
         story = self.create(Story().begin(session="s1"), "s1")
         assert story.fails(self.rule) == ['a new session got the id "s1", which another session has']

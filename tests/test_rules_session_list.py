@@ -125,6 +125,15 @@ class TestDelete:
     def listing(self, story: Story, *ids: str) -> Story:
         return story.reply(story.request("session/list"), sessions=[{"sessionId": i, "cwd": "/w"} for i in ids])
 
+    @pytest.mark.parametrize(("seen", "fails"), [("s", 1), ("t", 0)])
+    def test_in_a_foreign_recording_one_store_is_seen_to_be_one(self, seen: str, fails: int) -> None:
+        able = {"session": {"delete": {}}}
+        story = Story(driven=False).begin(capabilities=able)
+        story.reply(story.request("session/delete", {"sessionId": "old"})).initialize(at="bob", capabilities=able)
+        sessions = [{"sessionId": i, "cwd": "/w"} for i in (seen, "old")]
+        story.reply(story.request("session/list", at="bob"), at="bob", sessions=sessions)
+        assert len(story.fails(self.rule)) == fails
+
     @pytest.mark.parametrize("closes", [True, False])
     def test_another_client_still_has_it_open(self, closes: bool) -> None:
         able = {"session": {"delete": {}}}

@@ -67,7 +67,7 @@ def _has_sessions(initialized: Request) -> bool:
     source="docs 'Session ID'",
     exercised="two session/new",
     proof="an empty id, or one that another session had before: of an earlier session/new, a resume, or a list",
-    never="the id of a deleted session; the same id from two processes that do not share their sessions",
+    never="the id of a deleted session; the same id from two processes that are not seen to share their sessions",
 )
 def unique_ids(conversation: Conversation) -> Verdict:
     created = [
@@ -110,15 +110,34 @@ def unique_ids(conversation: Conversation) -> Verdict:
 
 def stores(conversation: Conversation) -> Iterator[list[Connection]]:
     """Connections by the store of sessions that they surely have in common: one each, unless the profile says that all
-    see one."""
+    see one or, in a foreign recording, one resumes or lists what another created."""
     connections = list(conversation.connections.values())
     about = conversation.profile.get("sessions")
     about = about if isinstance(about, dict) else {}
     one_at_a_time = all(one.ended_at < _began(next_) for one, next_ in pairwise(connections))
     if about.get("shared") is True or (about.get("survives-restart") is True and one_at_a_time):
         yield connections
-    else:
+    elif conversation.is_driven:
         yield from ([connection] for connection in connections)
+    else:
+        yield from _seen_to_be_shared(connections)
+
+
+def _seen_to_be_shared(connections: list[Connection]) -> Iterator[list[Connection]]:
+    store = {connection.name: [connection] for connection in connections}
+    home: dict[str, Connection] = {}  # sessionId -> the connection that created it first
+    answered = (r for connection in connections for r in connection.requests if r.succeeded)
+    for request in sorted(answered, key=lambda request: request.answered_at):
+        if request.method == "session/new" and (created := session_in(request.result)) is not None:
+            home.setdefault(created, request.connection)
+        resumed = [request.session_id] if request.method == "session/resume" else []
+        for identifier in listed_ids(request) if request.method == "session/list" else resumed:
+            one = store[request.connection.name]
+            other = store[home.get(identifier or "", request.connection).name]
+            if one is not other:
+                one += other
+                store |= {connection.name: one for connection in other}
+    yield from {id(one): one for one in store.values()}.values()
 
 
 def _began(connection: Connection) -> int:
