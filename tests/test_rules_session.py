@@ -230,6 +230,12 @@ class TestUnsupportedMcp:
         story.refuse(asked, -32603)
         assert (len(story.fails(self.rule)), len(story.warns(self.rule))) == ((1, 0) if driven else (0, 1))
 
+    @pytest.mark.parametrize(("cwd", "fails"), [("/w", 1), ("/elsewhere", 0)])
+    def test_another_code_and_success_without_the_server(self, cwd: str, fails: int) -> None:
+        story, asked = self.ask(HTTP, driven=False)
+        again = story.refuse(asked, -32603).request("session/new", {"cwd": cwd})
+        assert len(story.reply(again, sessionId="s").fails(self.rule)) == fails
+
     def test_advertised_or_not_logged_in(self) -> None:
         for marker in ({}, True):
             story, asked = self.ask(HTTP, http=marker)

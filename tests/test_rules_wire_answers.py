@@ -241,7 +241,7 @@ class TestOthers:
         assert right or story.proof(IDS) == [4]
 
     def test_an_id_that_is_used_again(self) -> None:
-        assert foreign().asks("_ask", {}, id=1).asks("_ask", {}, id=1).proof(IDS) == [5]
+        assert foreign().asks("_ask", {}, id=1).asks("_ask", {}, id=1).proof(IDS) == [4, 5]
 
 
 @pytest.mark.parametrize("line", [{"result": None}, {"error": {"code": -32601, "message": "no"}}])

@@ -331,8 +331,8 @@ def closed_before(request: Request) -> Event | None:
     source="schema McpServer",
     exercised="session/new or session/resume with an unadvertised or unknown transport",
     proof="success or another code",
-    never="a refusal for another reason, such as a missing login; underscore-prefixed transports in a recording that "
-    "the suite did not drive",
+    never="a refusal for another reason, such as a missing login; in a recording that the suite did not drive, an "
+    "underscore-prefixed transport, and another code unless the same request without the server succeeds",
 )
 def unsupported_mcp_rejected(connection: Connection) -> Verdict:
     for request in connection.requests:
@@ -360,12 +360,28 @@ def unsupported_mcp_rejected(connection: Connection) -> Verdict:
             yield EXERCISED
         elif request.error_code not in _OTHER_REASONS and request.method == "session/new":
             code = error_name(request.error_code) if request.error_code is not None else "an error without a code"
-            finding = violation if connection.conversation.is_driven else warning
+            works = _works_without(connection, request, kinds)
+            finding = violation if connection.conversation.is_driven or works is not None else warning
             yield finding(
                 f"an MCP server of an unsupported transport is refused with {code}",
                 *proof,
                 (request.response, "not -32602"),
+                *([(works.response, "without it, session/new succeeds")] if works and works.response else []),
             )
+
+
+def _works_without(connection: Connection, request: Request, kinds: list[str]) -> Request | None:
+    """A later session/new that differs in naming no such server, and succeeds: nothing else was wrong, where the first
+    named no other servers."""
+    if len(kinds) < len(request.params["mcpServers"]):
+        return None
+    rest = {key: value for key, value in request.params.items() if key != "mcpServers"}
+    for later in connection.requests_after(request.seq):
+        if later.method == "session/new" and later.succeeded and isinstance(later.params, dict):
+            is_same = {key: value for key, value in later.params.items() if key != "mcpServers"} == rest
+            if is_same and not unsupported_transports(connection, later) and later.answered_at > request.answered_at:
+                return later
+    return None
 
 
 def unsupported_transports(connection: Connection, request: Request) -> list[str]:

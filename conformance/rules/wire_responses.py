@@ -270,9 +270,12 @@ def request_ids(connection: Connection) -> Verdict:
 
 
 def ids_of(requests: list[Request]) -> Verdict:
+    latest: dict[tuple[str, Any], Request] = {}
     for request in requests:
         yield EXERCISED
         identifier = request.id
+        earlier = latest.get(request_key(identifier))
+        latest[request_key(identifier)] = request
         is_whole = isinstance(identifier, float) and identifier.is_integer()  # 1.0 is an integer to JSON Schema
         if isinstance(identifier, bool) or not (is_whole or isinstance(identifier, int | str)):
             yield violation(
@@ -281,5 +284,6 @@ def ids_of(requests: list[Request]) -> Verdict:
         elif request.shares_id:
             yield violation(
                 f"the id {shown(identifier)} is used again while a request with it is pending",
+                *([(earlier.event, f"{earlier.method} holds it")] if earlier is not None else []),
                 (request.event, "this request takes it"),
             )
