@@ -593,6 +593,9 @@ class TestUnknownRequest:
         story = cancel_request(at_work(), 99).refuse(99, -32800).barrier()
         assert story.fails(UNKNOWN) == ["a $/cancel_request that cancels nothing was answered"]
 
+    def test_of_a_request_before_the_recording(self) -> None:
+        assert cancel_request(Story(driven=False), 99).refuse(99, -32800).fails(UNKNOWN) == []
+
     @pytest.mark.parametrize("params", [{}, {"requestId": None}])
     def test_one_that_names_nothing_and_a_line_that_cannot_be_read(self, params: Any) -> None:
         story = at_work().notify("$/cancel_request", params).client(b"{")

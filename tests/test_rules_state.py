@@ -288,6 +288,11 @@ class TestLeavesRequiresAction:
     def test_nothing(self) -> None:
         assert self.answered().after(40).barrier().fails(self.rule) == ["neither running nor idle followed the answer"]
 
+    def test_last_words_of_what_a_client_stopped_where_the_history_breaks_off(self) -> None:
+        story = allow(waits(ask(accepted(foreign()).running())).cancel()).says("a", "Stopped.")
+        assert story.fails(self.rule) == []
+        assert self.answered().says("a", "Done.").fails(self.rule)
+
     def test_nothing_after_an_answer_that_may_not_be_what_it_waits_for(self) -> None:
         story = waits(accepted(foreign()).running()).asks("_vendor/x", {"sessionId": "s"}, id="x").answer("x", ok=True)
         assert story.after(40).barrier().fails(self.rule) == []

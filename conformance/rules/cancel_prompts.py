@@ -132,6 +132,7 @@ def _held_for_ever(submission: Submission, cancel: Event) -> Verdict:
     proof="a response that names that id; another request with that id, sent later or by another "
     "client, that is refused as cancelled; or the connection "
     "unusable after",
+    never="a recording that began after initialize, for requests that it does not hold",
 )
 def unknown_request_ignored(connection: Connection) -> Verdict:
     for event in connection.notifications:
@@ -147,7 +148,8 @@ def unknown_request_ignored(connection: Connection) -> Verdict:
         if connection.barrier_after(event.seq) is not None:
             yield EXERCISED
         answered = (later for request in named for later in request.later_responses if later.seq > event.seq)
-        strays = connection.strays_with(params["requestId"], event.seq)[:1] if not named else []
+        is_known = bool(named) or not connection.initializes  # a recording of the middle may lack the request
+        strays = connection.strays_with(params["requestId"], event.seq)[:1] if not is_known else []
         known = [(named[-1].event, "this request"), (named[-1].response, "is answered")] if named else []
         cancel = (
             event,

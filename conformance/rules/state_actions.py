@@ -86,7 +86,8 @@ def _after_the_answer(
     resumed = next((u for u in told if is_output(u) or _is_at_work(u, work)), None)
     proof = [(state.event, "the work waits for the user"), (answer, "who has answered all that was asked")]
     is_end = next_asked is None and following is not None and following.is_idle
-    if resumed is not None and is_end and view.session.stops_between(state.seq, resumed.seq):
+    may_end = is_end or beyond is None  # where the history breaks off
+    if resumed is not None and may_end and view.session.stops_between(state.seq, resumed.seq):
         return  # the last words of what a client stopped
     if resumed is not None:
         is_burst = beyond is not None and not is_end and beyond.t - resumed.event.t < BURST
