@@ -809,6 +809,12 @@ class TestIdleSession:
 
 
 class TestOnlyWhenCancelled:
+    def test_work_that_may_have_been_stopped_before_the_recording(self) -> None:
+        story = Story(driven=False).running().idle("cancelled")
+        assert story.passes(ONLY)
+        story.reply(story.prompt("More"), messageId="u").user("u", "More").running().idle("cancelled")
+        assert story.fails(ONLY)
+
     def test_work_that_nobody_stopped(self) -> None:
         story = at_work().idle("cancelled")
         assert failed(story) == {ONLY}

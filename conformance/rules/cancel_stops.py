@@ -25,7 +25,7 @@ OVERTAKEN: Final = "work ended as cancelled by a stop that was on its way when i
     "that left",
     never="a repeated idle snapshot that carries the last stop reason; a cancel between a prompt and its running, "
     "other work in between or not; "
-    "a stop of the session that this one is a subagent of; "
+    "a stop of the session that this one is a subagent of; what began when the recording did; "
     "work that something else of a client may have stopped (a prompt, a stop of its subagent): a warning",
 )
 def only_when_cancelled(work: Work) -> Verdict:
@@ -57,6 +57,9 @@ def stopped_by_nobody(work: Work) -> Finding | None:
     if any(parent.stops_between(before, ended.seq) for parent in parents):
         return None
     prompts = submissions or ([owed] if owed is not None else [])
+    has_beginning = any(view.created is not None or view.replays for view in session.views)
+    if not prompts and work.previous is None and not has_beginning:
+        return None  # the recording may have begun after the stop
     first = (prompts[0].request.event, "this prompt begins work") if prompts else (work.began.event, "work begins")
     latest = next(iter(reversed(session.stops_between(-1, since))), None)
     stale = latest if latest is not None and latest.seq > before else None
