@@ -143,3 +143,27 @@ def test_busy_with_something() -> None:
         "waited", **{"for": "idle", "session": "s", "seconds": 15}
     )
     assert done.passes(SNAPSHOT)
+
+
+def joined(state: str, *, pause: float = 2.0, both: bool = True) -> Story:
+    """A foreign recording: bob resumes while ada is told of work, and what both are told after that."""
+    story = Story(driven=False).begin().initialize(at="bob")
+    story.reply(story.prompt("one"), messageId="m1").user("m1", "one").running().says("a1", "Work")
+    asked = story.after(2).resume(at="bob")
+    story.update("state_update", state=state, at="bob").reply(asked, at="bob").after(pause)
+    for name in ("ada", "bob") if both else ("ada",):
+        story.says("a1", "ing", at=name)
+    return story.idle("end_turn").idle("end_turn", at="bob")
+
+
+def test_a_foreign_recording_in_which_another_client_sees_the_work() -> None:
+    story = joined("idle")
+    assert story.fails(SNAPSHOT) == [SAID]
+    assert story.proof(SNAPSHOT) == [9, 11, 12, 13, 14, 15]
+
+
+@pytest.mark.parametrize(
+    "story", [joined("running"), joined("idle", pause=0), joined("idle", both=False)], ids=["told", "a burst", "alone"]
+)
+def test_a_foreign_recording_that_does_not_show_it(story: Story) -> None:
+    assert story.fails(SNAPSHOT) == []

@@ -9,6 +9,7 @@ from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation
 from conformance.rules.replay import asked, retold
 from conformance.rules.replay_runs import works_by_itself
 from conformance.rules.state import ASIDE
+from conformance.rules.tool import BURST
 
 Part = tuple[Event, str]
 OF_SERVERS: Final = "websocket"
@@ -23,7 +24,8 @@ OF_SERVERS: Final = "websocket"
     exercised="a successful resume",
     proof="no state_update of the session between the request and its response, or history told after the last one; "
     "or idle from a server, whose work the model held from before the request until after the response, and whose "
-    "output then came to this client too; or idle told to the client of work that then goes on without a new running, "
+    "output then came to this client too; or idle, whereas another client sees work go on, of which this one is told "
+    "too; or idle told to the client of work that then goes on without a new running, "
     "or with the permission that it waited for; or running or requires_action with nothing to do, nothing done and "
     "nothing asked until the suite's patience was spent",
     never="live output of running work after the snapshot; what another resume is told at the same time; work of "
@@ -65,7 +67,7 @@ def state_snapshot(replay: Replay) -> Verdict:
                 (output.event, "this client is told of that work too, which went on with the model's answer"),
             ),
         )
-    elif proof := _ended_by_snapshot(replay):
+    elif proof := _ended_by_snapshot(replay) or _told_elsewhere(replay):
         yield violation("the state was told as idle while work was open", *in_order(asked(replay), *proof))
     elif (waited := _busy_with_nothing(replay)) is not None:
         yield violation(
@@ -147,6 +149,35 @@ def _ended_by_snapshot(replay: Replay) -> list[Part]:
     if work.ended.stop_reason is not None or end is None:
         return []
     return [*parts, (output.event, "the work goes on, and no other began"), (end.event, "here it ends")]
+
+
+def _told_elsewhere(replay: Replay) -> list[Part]:
+    """Of work that another client saw begin before the window and end after it: a message of it that began before, and
+    that both clients are told more of after the window. Empty where the window told it, or nothing shows it."""
+    view, session, response = replay.view, replay.view.session, replay.request.response
+    state = next((s for s in reversed(replay.states) if s.is_idle), None)
+    if response is None or state is None or replay.snapshot != "idle" or session.conversation.is_driven:
+        return []
+    for other in session.views:
+        work = other.work_at(replay.seq)
+        if other is view or work is None or work.ended_at < replay.closes or work.view.is_replayed(work.began.update):
+            continue
+        if session.stops_between(work.seq, replay.closes):
+            continue
+        begun = {u.message_id for u in other.updates_between(work.seq, replay.seq) if u.kind in OUTPUT}
+        there = [u for u in other.updates_between(replay.closes, work.ended_at) if u.message_id in begun and u.is_chunk]
+        following = next(iter(view.works_after(replay.seq)), None)
+        until = min(work.ended_at, following.seq if following is not None else float("inf"))
+        here = [u for u in view.updates_between(replay.closes, until) if u.message_id in begun and u.is_chunk]
+        if here and there and min(here[0].event.t, there[0].event.t) - response.t > BURST:
+            return [
+                (work.began.event, f"{work.began.value}: work begins, as another client sees it"),
+                (state.event, "the last state_update before the response: idle"),
+                (response, "the response"),
+                (here[0].event, "a message of that work, begun before, goes on for this client"),
+                (there[0].event, "a message of that work goes on for the other client, for whom no other began"),
+            ]
+    return []
 
 
 def _asked_over(replay: Replay, work: Work) -> Permission | None:
