@@ -164,18 +164,20 @@ def _told_elsewhere(replay: Replay) -> list[Part]:
             continue
         if session.stops_between(work.seq, replay.closes):
             continue
-        begun = {u.message_id for u in other.updates_between(work.seq, replay.seq) if u.kind in OUTPUT}
-        there = [u for u in other.updates_between(replay.closes, work.ended_at) if u.message_id in begun and u.is_chunk]
         following = next(iter(view.works_after(replay.seq)), None)
         until = min(work.ended_at, following.seq if following is not None else float("inf"))
-        here = [u for u in view.updates_between(replay.closes, until) if u.message_id in begun and u.is_chunk]
-        if here and there and min(here[0].event.t, there[0].event.t) - response.t > BURST:
+        there, here = other.first_output(replay.closes, work.ended_at), view.first_output(replay.closes, until)
+        if here is None or there is None or min(here.event.t, there.event.t) - response.t <= BURST:
+            continue
+        told = (other.messages.get(("agent", update.message_id or "")) for update in (here, there) if update.is_chunk)
+        began = [message.first.seq for message in told if message is not None]
+        if len(began) == 2 and all(work.seq < seq < replay.seq for seq in began):
             return [
                 (work.began.event, f"{work.began.value}: work begins, as another client sees it"),
                 (state.event, "the last state_update before the response: idle"),
                 (response, "the response"),
-                (here[0].event, "a message of that work, begun before, goes on for this client"),
-                (there[0].event, "a message of that work goes on for the other client, for whom no other began"),
+                (here.event, "a message of that work, begun before, goes on for this client"),
+                (there.event, "a message of that work goes on for the other client, for whom no other began"),
             ]
     return []
 
