@@ -247,6 +247,13 @@ class TestCapabilities:
         story.request("session/new", {"cwd": "/w"})
         assert story.initialize().fails(self.rule) == ["session/new comes before initialize"]
 
+    def test_a_recording_of_the_clients_lines_alone(self) -> None:
+        story = recording()
+        story.request("initialize", {"protocolVersion": 2, "info": {"name": "t", "version": "1"}})
+        story.request("session/new", {"cwd": "/w"})
+        assert story.fails(self.rule) == []
+        assert len(story.warns(self.rule)) == 1
+
     def test_without_waiting_for_the_answer(self) -> None:
         story = recording()
         asked = story.request("initialize", {"protocolVersion": 2, "info": {"name": "t", "version": "1"}})

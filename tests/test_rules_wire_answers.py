@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conformance.rules import RULES
 from tests.story import Story
 
 ID = "wire.response-id"
@@ -274,3 +275,51 @@ def test_a_response_to_another_client_is_another_rules(asked_too: bool) -> None:
     story.reply(55, at="bob", sessions=[]).control("waited", **{"for": "response", "id": asked, "seconds": 15})
     assert story.fails(ONE) == []
     assert len(story.fails("clients.response-to-submitter-only")) == 1
+
+
+class TestTwoRequestsWithOneId:
+    """Where a client has two requests with one id pending, nobody can tell which response is whose."""
+
+    def story(self) -> Story:
+        story = foreign()
+        story.request("session/prompt", {"sessionId": "s", "prompt": [{"type": "text", "text": "Hi"}]}, id=9)
+        return story
+
+    def failed(self, story: Story) -> set[str]:
+        return {rule.id for rule in RULES.values() if story.fails(rule.id)}
+
+    def test_answers_in_another_order(self) -> None:
+        story = self.story()
+        story.request("session/prompt", {"sessionId": "s", "prompt": [{"type": "text", "text": "Ho"}]}, id=9)
+        story.user("u1", "Hi").running().user("u2", "Ho").reply(9, messageId="u2").reply(9, messageId="u1")
+        assert self.failed(story.idle("end_turn")) == {"client.wire"}
+
+    def test_only_the_second_is_refused(self) -> None:
+        story = self.story()
+        story.request("session/list", id=9)
+        story.refuse(9, -32600).user("u1", "Hi").running().reply(9, messageId="u1").idle("end_turn")
+        assert self.failed(story) == {"client.wire"}
+
+    def test_only_one_is_answered(self) -> None:
+        story = self.story()
+        story.request("session/list", id=9)
+        story.user("u1", "Hi").running().reply(9, messageId="u1").idle("end_turn").after(60).barrier()
+        assert self.failed(story) == {"client.wire"}
+
+    def test_what_was_owed_before_the_second_came(self) -> None:
+        story = self.story().after(60).barrier().after(60).barrier()
+        story.request("session/list", id=9)
+        assert self.failed(story) == {"client.wire", ONE}
+
+    def test_one_after_the_other(self) -> None:
+        story = self.story().refuse(9, -32603).user("u1", "Hi")
+        story.request("session/list", id=9)
+        assert self.failed(story.reply(9, sessions=[])) == {"prompt.no-error-after-insertion"}
+
+    def test_of_the_agent(self) -> None:
+        options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+        asked = {"sessionId": "s", "title": "Run?", "options": options}
+        story = foreign().asks("session/request_permission", asked, id=5)
+        story.asks("session/request_permission", asked, id=5).cancel()
+        story.answer(5, outcome={"outcome": "selected", "optionId": "no such"})
+        assert self.failed(story.answer(5, outcome={"outcome": "cancelled"})) == {IDS}

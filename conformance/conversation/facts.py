@@ -51,6 +51,7 @@ class Request:
     later_responses: list[Event] = field(default_factory=list)
     cancels: list[Event] = field(default_factory=list)  # $/cancel_request of the sender that names it
     shares_id: bool = False  # its id was still pending in this direction when it was sent
+    unclear_since: float = float("inf")  # where two with its id were pending first: what answers which, nobody can tell
 
     @property
     def seq(self) -> int:

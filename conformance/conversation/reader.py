@@ -152,7 +152,10 @@ class _Reader:
         )
         same_id = connection.by_id.setdefault((sender, *request_key(request.id)), [])
         unanswered = self._unanswered.setdefault((connection.name, sender, *request_key(request.id)), deque())
-        request.shares_id = bool(unanswered)
+        if unanswered:
+            request.shares_id = True
+            unanswered[-1].unclear_since = min(unanswered[-1].unclear_since, request.seq)
+            request.unclear_since = request.seq
         unanswered.append(request)
         same_id.append(request)
         (connection.agent_requests if by_agent else connection.requests).append(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -113,6 +113,28 @@ class Conversation:
             if connection.strays_with(request.id, request.seq) or any(event.seq > request.seq for event in again):
                 return True
         return False
+
+    @cached_property
+    def _unclear(self) -> dict[int, tuple[str, float]]:
+        """Position of a request that shared its id while it was pending, and of what seems to answer it -> who sent the
+        request, and since when it shared it."""
+        found: dict[int, tuple[str, float]] = {}
+        for connection in self.connections.values():
+            for sender, requests in (("client", connection.requests), ("agent", connection.agent_requests)):
+                for request in requests:
+                    if request.unclear_since < float("inf"):
+                        answers = [request.response] if request.response is not None else []
+                        for event in (request.event, *answers):
+                            found[event.seq] = (sender, request.unclear_since)
+        return found
+
+    def is_unclear(self, events: Iterable[Event], party: str) -> bool:
+        """Whether events prove nothing against a party, since the other one had two requests with one id pending."""
+        if not self._unclear:
+            return False
+        positions = [event.seq for event in events]
+        since = [self._unclear[seq] for seq in positions if seq in self._unclear]
+        return any(sender != party and at <= max(positions) for sender, at in since)
 
     @cached_property
     def connections_share_ids(self) -> bool:

@@ -79,7 +79,9 @@ def _initializes_first(connection: Connection) -> Iterator[Finding]:
         and not any(first.seq < stray.seq < early.seq for stray in connection.strays)  # an answer, under a wrong id
         and not connection.unread_between(first.seq, early.seq)
     ):
-        yield violation(
+        is_heard = bool(connection.agent_events) or connection.started is not None or connection.conversation.is_driven
+        finding = violation if is_heard else warning  # the recording may have the client's lines alone
+        yield finding(
             f"{early.method} is sent before initialize was answered with success",
             (first.event, "the client initializes"),
             (early.event, "and does not wait for the answer, which tells the version and what the agent can do"),

@@ -85,6 +85,8 @@ def decide(rule: Rule, conversation: Conversation) -> Outcome:
         for thing in things:
             for said in rule.decide(thing):
                 if isinstance(said, Finding):
+                    if conversation.is_unclear((event for event, _ in said.because), rule.party):
+                        continue
                     exercised = True
                     if len(findings) < MOST_FINDINGS:
                         findings.append(said if rule.area not in OF_UPDATES else _as_far_as_read(said, conversation))
