@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from conformance.conversation.facts import Request, whole_number
 from conformance.conversation.shapes import Shape, shapes
-from conformance.conversation.span import after, first_after
+from conformance.conversation.span import after, between, first_after
 from conformance.conversation.traffic import Traffic
 from conformance.history import Event
 from conformance.protocol.methods import CLIENT_METHODS, PROTOCOL_METHODS, UNSTABLE_METHODS
-from conformance.wire import request_key
+from conformance.wire import Kind, request_key
 
 if TYPE_CHECKING:
     from conformance.conversation.views import View
@@ -35,6 +35,21 @@ class Connection(Traffic):
     @cached_property
     def initializes(self) -> list[Request]:
         return [request for request in self.requests if request.method == "initialize"]
+
+    @cached_property
+    def shows_its_beginning(self) -> bool:
+        """Whether the history has all lines from the first initialize on: there is one, and in a recording nothing
+        before it shows that the agent had been in use already."""
+        if not self.initializes or self.started is not None or self.conversation.is_driven:
+            return bool(self.initializes)
+        first = self.initializes[0].seq
+        told = (e.envelope for e in self.agent_events_between(-1, first) if e.envelope is not None)
+        asked = any(request.session_id is not None for request in between(self.requests, -1, first))
+        return not asked and not any(
+            envelope.kind in _SAYS_MORE or envelope.message.get("method") == "session/update"
+            for envelope in told
+            if envelope.kind in (*_SAYS_MORE, Kind.NOTIFICATION)
+        )
 
     def initialized_before(self, seq: float) -> Request | None:
         """The latest initialize that had been answered with success at that position."""
@@ -231,6 +246,8 @@ class Connection(Traffic):
         return self._line_after(self.client_events, event, self.conversation.patience)
 
 
+_SAYS_MORE: Final = (Kind.REQUEST, Kind.RESULT, Kind.ERROR)
+"""Lines that no agent writes to a client that has not initialized."""
 MOST_OF_A_WINDOW: Final = 0.8
 MAY_STOP: Final = (
     "_",

@@ -256,6 +256,12 @@ class Session:
         return bare(text) in self._by_text
 
     @cached_property
+    def first_stranger(self) -> float:
+        """Where a live user message that no prompt of the history explains first came; infinity where none did."""
+        strange = (m for m in self.user_messages if m.live and m.id not in self.accepted_as)
+        return min((m.live[0].seq for m in strange if not self.is_a_prompt(m.live_text)), default=float("inf"))
+
+    @cached_property
     def _approved_at(self) -> dict[str, float]:
         """Tool call -> where a permission request for it, on any connection, was last approved; infinity where one may
         still be."""

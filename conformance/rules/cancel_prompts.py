@@ -148,8 +148,8 @@ def unknown_request_ignored(connection: Connection) -> Verdict:
         if connection.barrier_after(event.seq) is not None:
             yield EXERCISED
         answered = (later for request in named for later in request.later_responses if later.seq > event.seq)
-        is_known = bool(named) or not connection.initializes  # a recording of the middle may lack the request
-        strays = connection.strays_with(params["requestId"], event.seq)[:1] if not is_known else []
+        is_unknown = not named and connection.shows_its_beginning  # else the request may be what is not recorded
+        strays = connection.strays_with(params["requestId"], event.seq)[:1] if is_unknown else []
         known = [(named[-1].event, "this request"), (named[-1].response, "is answered")] if named else []
         cancel = (
             event,

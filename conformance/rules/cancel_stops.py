@@ -29,12 +29,22 @@ OVERTAKEN: Final = "work ended as cancelled by a stop that was on its way when i
     "work that something else of a client may have stopped (a prompt, a stop of its subagent): a warning",
 )
 def only_when_cancelled(work: Work) -> Verdict:
-    if work.stop_reason != "cancelled" or work.ended is None:
+    if work.stop_reason != "cancelled" or work.ended is None or not _is_all_recorded(work):
         return
     yield EXERCISED
     finding = stopped_by_nobody(work)
     if finding is not None:
         yield finding
+
+
+def _is_all_recorded(work: Work) -> bool:
+    """Whether the history would show who stopped the work: no client of the session has its lines left out, and what
+    began it stands there too."""
+    view, connection = work.view, work.view.connection
+    if not all(other.connection.client_events for other in view.session.views):
+        return False
+    is_known = connection.shows_its_beginning or view.created is not None or view.attached is not None
+    return is_known or work.previous is not None or bool(view.session.submissions_between(-1, work.seq))
 
 
 def stopped_by_nobody(work: Work) -> Finding | None:
@@ -80,6 +90,8 @@ def stopped_by_nobody(work: Work) -> Finding | None:
         return warning("work ended as cancelled; the stop of its subagent may have stopped it", *proof)
     if interrupts or strange:
         return warning("work ended as cancelled; a prompt that came meanwhile may have stopped it", *proof)
+    if session.first_stranger < ended.seq and not conversation.is_driven:
+        return warning("work ended as cancelled; a client that is not recorded may have stopped it", *proof)
     if (resumed := _resumed_while_asked(work)) is not None:
         why = "work ended as cancelled; a resume while a permission was asked for may have taken the question with it"
         return warning(why, *sorted((*proof, (resumed, "the session is resumed")), key=lambda part: part[0].seq))

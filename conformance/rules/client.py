@@ -69,7 +69,8 @@ def _initializes_first(connection: Connection) -> Iterator[Finding]:
             f"{early.method} without any initialize", (early.event, "the client calls this, and never initialized")
         )
     elif early.seq < first.seq:
-        yield violation(
+        finding = violation if connection.shows_its_beginning or _is_the_first(early) else warning
+        yield finding(
             f"{early.method} comes before initialize",
             (early.event, "the client calls this"),
             (first.event, "and initializes only now"),
@@ -86,6 +87,13 @@ def _initializes_first(connection: Connection) -> Iterator[Finding]:
             (first.event, "the client initializes"),
             (early.event, "and does not wait for the answer, which tells the version and what the agent can do"),
         )
+
+
+def _is_the_first(request: Request) -> bool:
+    """Whether nothing in the recording came before it, and it needs nothing that came before."""
+    connection = request.connection
+    is_first = connection.client_events[0] is request.event and connection.last_line_before(request.seq) is None
+    return is_first and request.session_id is None
 
 
 def _faults(request: Request, initialized: Request) -> Iterator[str]:

@@ -126,7 +126,8 @@ def _responses(connection: Connection) -> Iterator[Finding]:
     for request in connection.agent_requests:
         asked.setdefault(look(request.id), []).append(request)
     refused = connection.agent_malformed_ids
-    for event in connection.client_strays if connection.initializes else ():
+    is_recorded = connection.shows_its_beginning and bool(connection.agent_events)
+    for event in connection.client_strays if is_recorded else ():
         identifier = event.message.get("id")
         if identifier is None and "error" in event.message:
             continue  # answers a line that could not be read

@@ -178,7 +178,7 @@ def listed_ids(request: Request) -> Iterator[str]:
     "request; recordings that began after initialize",
 )
 def updates_of_known_sessions(connection: Connection) -> Verdict:
-    if connection.is_other_version or not connection.initializes:
+    if connection.is_other_version or not connection.shows_its_beginning:
         return
     first: dict[str, Event] = {}
     for view in connection.views.values():

@@ -24,7 +24,7 @@ def answered_notification(connection: Connection, event: Event) -> Event | None:
     """The notification that a response with id null, or with none, can only belong to: what the client had sent last,
     no line that could not be read before it and no request pending."""
     notification = connection.notification_before(event.seq)
-    if not _names_no_request(event) or notification is None or not connection.initializes:
+    if not _names_no_request(event) or notification is None or not connection.shows_its_beginning:
         return None
     if connection.malformed_between(-1, event.seq) or connection.waits_for_agent_at(event.seq):
         return None
@@ -92,7 +92,7 @@ def response_id(connection: Connection) -> Verdict:
             yield warning(f"{message} as an integer", (like.event, f"the request {shown(like.id)} is pending"), this)
         elif like is not None:
             yield violation(message, (like.event, f"the request {shown(like.id)} is pending"), this)
-        elif connection.initializes:
+        elif connection.shows_its_beginning:
             yield violation(message, this)
         else:
             yield warning(f"{message}; but the recording does not show how the connection began", this)
@@ -139,6 +139,8 @@ def unanswered(request: Request) -> Event | None:
     waited = connection.out_of_patience(request.event, answer_to=request)
     if request.method == "session/prompt" and waited is not None:
         waited = None if request.cancels else _owed_at(request, waited)  # held; or the rules about cancels
+    elif request.method in _TELLS_FIRST and waited is not None and not connection.conversation.is_driven:
+        waited = _owed_at(request, waited)
     if waited is None or waited.seq > connection.ended_at or connection.waits_for_client_at(waited.seq):
         return None
     return None if provoked_before(request) is not None or _is_answered_wrongly(request) else waited
@@ -156,12 +158,16 @@ def _is_answered_wrongly(request: Request) -> bool:
     return connection.conversation.is_answered_elsewhere(request)
 
 
+_TELLS_FIRST: Final = ("session/resume", "session/close")
+"""Requests that are answered when all that the agent has to tell of the session has been told."""
+
+
 def _owed_at(request: Request, waited: Event) -> Event | None:
-    """The event by which nothing held the prompt back any longer and its answer was owed; None where none shows it."""
+    """The event by which nothing held the request back any longer and its answer was owed; None where none shows it."""
     connection, conversation = request.connection, request.connection.conversation
     view = connection.views.get(request.session_id or "")
     if view is None:
-        return waited if conversation.is_driven else None
+        return waited if conversation.is_driven or request.method in _TELLS_FIRST else None
     if conversation.is_driven:
         return waited if _is_free(request, view, waited) else None
     candidate: Event | None = waited
@@ -171,7 +177,9 @@ def _owed_at(request: Request, waited: Event) -> Event | None:
         last = view.last_update_before(candidate.seq + 1)
         if last is not None and last.seq > request.seq and candidate.t - last.event.t < conversation.patience:
             candidate = connection.out_of_patience(last.event)  # the session was still telling of something
-        elif view.work_at(candidate.seq) is None and view.state_at(candidate.seq) not in BUSY:
+        elif request.method in _TELLS_FIRST or (
+            view.work_at(candidate.seq) is None and view.state_at(candidate.seq) not in BUSY
+        ):
             return candidate
         else:
             candidate = connection.out_of_patience(candidate)
