@@ -266,3 +266,24 @@ class TestDisk:
         assert isinstance(event, Event)
         assert (event.name, event.message) == ("started", None)
         assert isinstance(recorder.history, History)
+
+
+class TestClocks:
+    def times(self, tmp_path: Path, *lines: tuple[str, str, float]) -> list[float]:
+        message = '{"jsonrpc": "2.0", "method": "_x"}'
+        told = (f'{{"t": {t}, "conn": "{conn}", "dir": "{side}", "msg": {message}}}\n' for conn, side, t in lines)
+        return [event.t for event in read_transcript(written(tmp_path, HEADER + "".join(told))).events]
+
+    def test_of_two_sides(self, tmp_path: Path) -> None:
+        told = [("a", "client", 1), ("a", "agent", 61), ("a", "client", 3), ("a", "agent", 64)]
+        assert self.times(tmp_path, *told) == [1, 3, 3, 64]
+        told = [("a", "client", 1), ("a", "agent", -9), ("a", "client", 3), ("a", "agent", -6)]
+        assert self.times(tmp_path, *told) == [-9, -9, -6, -6]
+
+    def test_of_one_side_that_was_set(self, tmp_path: Path) -> None:
+        told = [("a", "client", 1), ("a", "agent", 50), ("a", "agent", 3), ("a", "client", 4)]
+        assert self.times(tmp_path, *told) == [1, 50, 3, 4]
+
+    def test_of_two_connections(self, tmp_path: Path) -> None:
+        told = [("a", "client", 1), ("a", "agent", 50), ("b", "client", 3), ("b", "agent", 4)]
+        assert self.times(tmp_path, *told) == [1, 50, 3, 4]

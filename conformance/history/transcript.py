@@ -18,6 +18,7 @@ from sys import intern
 from typing import Any, Final, cast
 
 from conformance.collecting import uncollected
+from conformance.history.clocks import put_on_one_clock
 from conformance.history.events import Direction, Event, History
 from conformance.history.redaction import Redactor
 from conformance.wire import Envelope, Kind, encode, envelope_of, read_envelope
@@ -94,6 +95,7 @@ def read_transcript(path: Path) -> History:
     history = History(header)
     with uncollected():
         _read_events(path, lines, history)
+    put_on_one_clock(history.events)
     return history
 
 
