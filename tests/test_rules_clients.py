@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from conformance.rules import RULES
 from tests.story import Story
 
 SAME = "clients.same-id-for-all"
@@ -190,3 +191,51 @@ class TestOwnAssociation:
         story = two()
         first, second = story.prompt("Same"), story.prompt("Same")
         assert story.reply(first, messageId="u1").reply(second, messageId="u1").silent(OWN)
+
+
+class TestTakenOver:
+    """An agent may serve one client of a session at a time: the one that resumed it last. The other one, whose
+    connection goes on, is owed nothing of the session any more."""
+
+    def story(self, *, asked: bool = False, **profile: Any) -> Story:
+        story = Story(driven=bool(profile), **profile).begin()
+        story.reply(story.prompt("Hi", nonce="acp-1"), messageId="u1").user("u1", "Hi acp-1").running().says("a1", "So")
+        if asked:
+            options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+            params = {"sessionId": "s", "title": "Run?", "options": options}
+            story.asks("session/request_permission", params).update("state_update", state="requires_action")
+        story.initialize(at="bob")
+        resume = story.resume(at="bob")
+        state = "requires_action" if asked else "running"
+        return story.update("state_update", state=state, at="bob").reply(resume, at="bob")
+
+    def failed(self, story: Story) -> set[str]:
+        return {rule.id for rule in RULES.values() if story.fails(rule.id)}
+
+    def test_work(self) -> None:
+        story = self.story().says("a1", " be it.", at="bob").idle("end_turn", at="bob").after(90).barrier()
+        assert self.failed(story) == set()
+        untold = self.story().after(90).barrier().barrier(at="bob")
+        assert "state.idle-when-work-ends" in self.failed(untold)
+        told = self.story().says("a1", " be it.").says("a1", " be it.", at="bob").idle("end_turn", at="bob")
+        assert self.failed(told.after(90).barrier()) == {"state.idle-when-work-ends"}
+
+    @pytest.mark.parametrize("by", ["ada", "bob"])
+    def test_a_cancel(self, by: str) -> None:
+        story = self.story().cancel(at=by).idle("cancelled", at="bob").after(90).barrier()
+        assert self.failed(story) == set()
+
+    def test_a_cancel_of_one_of_several(self) -> None:
+        waited = {"for": "idle", "session": "s", "seconds": 15}
+        story = self.story(sessions={"shared": True}).cancel().idle("cancelled", at="bob").control("waited", **waited)
+        assert len(story.fails("cancel.ends-idle-cancelled")) == 1
+
+    def test_an_answer(self) -> None:
+        story = self.story(asked=True).answer(900, outcome={"outcome": "selected", "optionId": "yes"})
+        story.running(at="bob").says("a1", " be it.", at="bob").idle("end_turn", at="bob").after(90).barrier()
+        assert self.failed(story) == set()
+
+    def test_a_close(self) -> None:
+        story = self.story()
+        story.reply(story.request("session/close", {"sessionId": "s"}))
+        assert self.failed(story.says("a1", " be it.", at="bob").idle("end_turn", at="bob")) == set()

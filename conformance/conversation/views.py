@@ -115,6 +115,31 @@ class View:
     def last_update_before(self, seq: float) -> Update | None:
         return before(self.updates, seq)
 
+    def is_taken_over(self, seq: float) -> bool:
+        """Whether another client had resumed the session at that position and was told of what went on in it, and this
+        connection of nothing any more: an agent may serve one client of a session at a time."""
+        return self._taken_over < seq
+
+    @cached_property
+    def _taken_over(self) -> float:
+        """Where another client began to take the session over; infinity where none did, and where the suite was told
+        that clients share it."""
+        sessions = self.session.conversation.profile.get("sessions")
+        if isinstance(sessions, dict) and sessions.get("shared") is True:
+            return float("inf")
+        last = self.updates[-1].seq if self.updates else -1
+        others = (replay for other in self.session.views if other is not self for replay in other.replays)
+        return min(
+            (
+                replay.seq
+                for replay in others
+                if replay.request.succeeded
+                and last < replay.closes
+                and replay.view.updates_between(replay.closes, float("inf"))
+            ),
+            default=float("inf"),
+        )
+
     def works_after(self, seq: float) -> Sequence[Work]:
         """Works that began after that position, in order."""
         return after(self.works, seq)

@@ -132,7 +132,7 @@ def no_idle_by(work: Work, cancel: Event) -> Event | None:
     late = min(waits, key=lambda wait: wait.seq, default=None)
     if late is None and not view.session.conversation.is_driven:
         late = connection.out_of_patience(cancel)
-    if late is None or late.seq > connection.ended_at:
+    if late is None or late.seq > connection.ended_at or view.is_taken_over(late.seq):
         return None
     if any(request.seq > cancel.seq for request in (*view.session.closes, *view.session.deletes)):
         return None  # session.close-cancels-first

@@ -57,7 +57,7 @@ def _closed_at_work(view: View) -> Verdict:
                 (close.response, "the close is answered, and no idle came before it"),
             )
         work = view.work_at(close.seq)
-        if work is None:
+        if work is None or view.is_taken_over(close.seq):
             continue
         running = (work.began.event, f"{work.began.value}: foreground work begins")
         asked = (close.event, "the session is closed while that work is open")

@@ -233,7 +233,7 @@ def idle_when_work_ends(work: Work) -> Verdict:
     stop = next(iter(view.session.stops_between(since, float("inf"))), None)
     if stop is not None and (view.session.conversation.is_driven or stop.seq < waited.seq):
         return  # cancel.ends-idle-cancelled
-    if _is_a_command(work):
+    if _is_a_command(work) or view.is_taken_over(waited.seq):
         return
     done = _done_at(work, last, waited)
     if done is None:

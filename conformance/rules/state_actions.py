@@ -104,6 +104,7 @@ def _after_the_answer(
             and all(request.method in BLOCKING for request in answered)
             and not view.session.stops_between(state.seq, waited.seq)
             and not _asks_elsewhere(view, waited.seq)
+            and not view.is_taken_over(waited.seq)
         ):
             yield violation(
                 "neither running nor idle followed the answer",
