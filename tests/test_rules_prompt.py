@@ -381,6 +381,10 @@ class TestOneIdForAllUpdates:
         assert story.fails(self.rule) == []
         assert story.warns(self.rule)
 
+    def test_a_schedule_says_the_same_again(self) -> None:
+        story = turn(foreign(), "check it", "u").after(60).user("x", "check it").running().says("b", "All is well")
+        assert story.idle("end_turn").passes(self.rule)
+
     def test_two_prompts_whose_ids_are_mixed_up(self) -> None:
         story = foreign()
         first, second = story.prompt("One"), story.prompt("Two")
