@@ -346,6 +346,17 @@ class TestOnly:
     def test_notifications_that_may_stop_work(self, method: str, passes: bool) -> None:
         assert at_work().notify(method, {"requestId": 1}).idle("cancelled").passes(ONLY) is passes
 
+    def test_a_stop_that_is_said_wrongly(self) -> None:
+        for method in ("session/cancel", "$/cancel_request"):
+            story = at_work()
+            story.request(method, {"sessionId": "s"})
+            assert story.idle("cancelled").passes(ONLY), method
+        assert at_work().notify("session/close", {"sessionId": "s"}).idle("cancelled").passes(ONLY)
+        assert at_work().notify("session/cancel", {"session": "s"}).idle("cancelled").passes(ONLY)
+        assert len(at_work().cancel(session="t").idle("cancelled").fails(ONLY)) == 1
+        asked = at_work().asks("session/request_permission", {"sessionId": "s", "title": "?", "options": []}, id=5)
+        assert asked.answer("5", outcome={"outcome": "cancelled"}).idle("cancelled").passes(ONLY)
+
     def test_a_prompt_in_the_meantime(self) -> None:
         story = at_work()
         story.prompt("No, wait")

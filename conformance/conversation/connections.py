@@ -150,10 +150,11 @@ class Connection(Traffic):
     @cached_property
     def interventions(self) -> list[Event]:
         """What of this client may have stopped work of any session, session/cancel and its like apart, in order: a
-        $/cancel_request, a method of the agent's own."""
+        $/cancel_request, a method of the agent's own, an answer to nothing that was asked, and what means a stop though
+        it is said wrongly."""
         calls = [r.event for r in self.requests if r.method.startswith(MAY_STOP)]
-        said = [e for e in self.notifications if str(e.message.get("method")).startswith(("_", "$/cancel_request"))]
-        return sorted([*calls, *said], key=lambda event: event.seq)
+        said = [event for event in self.notifications if _may_be_a_stop(event.message)]
+        return sorted([*calls, *said, *self.client_strays], key=lambda event: event.seq)
 
     @cached_property
     def refusals_of(self) -> dict[str | None, list[Event]]:
@@ -246,19 +247,29 @@ class Connection(Traffic):
         return self._line_after(self.client_events, event, self.conversation.patience)
 
 
+def _may_be_a_stop(notification: dict[str, Any]) -> bool:
+    """Whether a notification may be meant to stop work: a cancel, but one that names its session, which is looked for
+    where it belongs; or a request that lacks its id."""
+    method, params = str(notification.get("method")), notification.get("params")
+    if method == "session/cancel":
+        return not (isinstance(params, dict) and isinstance(params.get("sessionId"), str))
+    return method.startswith(("_", "$/cancel_request")) or method in CLIENT_METHODS
+
+
 _SAYS_MORE: Final = (Kind.REQUEST, Kind.RESULT, Kind.ERROR)
 """Lines that no agent writes to a client that has not initialized."""
 MOST_OF_A_WINDOW: Final = 0.8
 MAY_STOP: Final = (
     "_",
+    "$/cancel_request",
     "auth/logout",
     "session/archive",
-    "session/cancel_",
+    "session/cancel",
     "session/set_config_option",
     "terminal/",
     "tool_call/",
 )
-"""How methods begin whose request may, in an agent's own way, stop work."""
+"""How methods begin whose request may, in an agent's own way, stop work; a cancel that is sent as a request too."""
 _NO_BARRIERS: Final = ("session/prompt", "session/resume", "session/new", "session/close")
 
 
