@@ -90,3 +90,8 @@ def test_work_that_another_client_may_have_stopped() -> None:
     story.reply(story.prompt("Hi"), messageId="u1").user("u1", "Hi").running().idle("cancelled")
     assert failed(story) == set()
     assert len(story.warns(CANCELLED)) == 1
+    found = recording().initialize()
+    resumed = found.resume()
+    found.idle().reply(resumed).reply(found.prompt("Hi"), messageId="u1").user("u1", "Hi").running().idle("cancelled")
+    assert failed(found) == set()
+    assert len(found.warns(CANCELLED)) == 1

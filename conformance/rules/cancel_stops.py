@@ -90,7 +90,9 @@ def stopped_by_nobody(work: Work) -> Finding | None:
         return warning("work ended as cancelled; the stop of its subagent may have stopped it", *proof)
     if interrupts or strange:
         return warning("work ended as cancelled; a prompt that came meanwhile may have stopped it", *proof)
-    if session.first_stranger < ended.seq and not conversation.is_driven:
+    is_joined = session.creations == 0 and any(view.attached is not None for view in session.views)
+    has_others = is_joined or session.first_stranger < ended.seq
+    if has_others and not conversation.is_driven:
         return warning("work ended as cancelled; a client that is not recorded may have stopped it", *proof)
     if (resumed := _resumed_while_asked(work)) is not None:
         why = "work ended as cancelled; a resume while a permission was asked for may have taken the question with it"
