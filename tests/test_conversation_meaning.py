@@ -199,8 +199,9 @@ class TestMeaning:
         story.request("_stop")
         story.request("session/set_config_option")
         story.notify("_halt", {}).notify("$/cancel_request", {}).notify("session/cancel", {})
-        assert [event.seq for event in ada(story).interventions] == [11, 12, 13, 14]
-        story.asks("_x", {"sessionId": "s"}, id=4).answer(4)
+        assert [event.seq for event in ada(story).interventions] == [11, 12, 13, 14, 15]  # a cancel of no session too
+        story.asks("_x", {"sessionId": "s"}, id=4).answer(4).cancel()
+        assert len(ada(story).interventions) == 5
         refusals = ada(story).refusals_of
         assert {about: [event.seq for event in events] for about, events in refusals.items()} == {None: [6], "s": [17]}
 
