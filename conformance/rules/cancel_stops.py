@@ -67,9 +67,6 @@ def stopped_by_nobody(work: Work) -> Finding | None:
     if any(parent.stops_between(before, ended.seq) for parent in parents):
         return None
     prompts = submissions or ([owed] if owed is not None else [])
-    has_beginning = any(view.connection.initializes for view in session.views)
-    if not prompts and work.previous is None and not has_beginning:
-        return None  # the recording may have begun after the stop
     first = (prompts[0].request.event, "this prompt begins work") if prompts else (work.began.event, "work begins")
     latest = next(iter(reversed(session.stops_between(-1, since))), None)
     stale = latest if latest is not None and latest.seq > before else None
