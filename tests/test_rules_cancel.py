@@ -75,6 +75,16 @@ class TestEndsIdleCancelled:
         assert story.passes(ENDS)
         assert failed(story) == set()
 
+    def test_a_client_that_is_gone_sees_no_idle(self) -> None:
+        """Nothing tells of its end; another one takes over much later."""
+        story = at_work().cancel().after(300).initialize(at="bob")
+        story.reply(story.resume(at="bob"), at="bob").idle("cancelled", at="bob")
+        story.reply(story.prompt("Again", at="bob"), at="bob", messageId="u2").running(at="bob").idle(
+            "end_turn", at="bob"
+        )
+        assert story.fails(ENDS) == []
+        assert story.barrier().fails(ENDS)
+
     def test_no_idle_within_the_patience_in_a_recording(self) -> None:
         story = at_work().cancel().after(60).barrier()
         assert story.fails(ENDS) == ["cancelled work was never reported as ended"]

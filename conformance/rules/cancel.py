@@ -82,12 +82,13 @@ def ends_idle_cancelled(work: Work) -> Verdict:
     proof = ((work.began.event, "work is open"), (cancel, "the client cancels it"))
     following = taken_up(work, cancel)
     if following is not None:
-        conversation = work.view.session.conversation
-        if not conversation.is_driven and apart(cancel, following.request.event) >= conversation.patience:
+        conversation, sent = work.view.session.conversation, following.request
+        is_heard = work.view.connection.last_sign_after(sent.seq) is not None  # a client that is gone sees no idle
+        if is_heard and not conversation.is_driven and apart(cancel, sent.event) >= conversation.patience:
             yield violation(
                 "cancelled work was never reported as ended",
                 *proof,
-                (following.request.event, "the patience ran out, no idle came, and the client goes on"),
+                (sent.event, "the patience ran out, no idle came, and the client goes on"),
             )
         return
     late = no_idle_by(work, cancel)
