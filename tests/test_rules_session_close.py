@@ -205,6 +205,18 @@ class TestCloseAnswersPrompts:
         story.idle("cancelled").refuse(held, -32603).reply(close)
         assert len(story.fails(self.rule)) == 1
 
+    def test_an_agent_that_takes_none_while_it_works(self) -> None:
+        story, (held, close) = self.closing(inserted=False)
+        story.refuse(held, -32603, "Busy").idle("cancelled").reply(close)  # on its way when the close was sent
+        assert story.fails(self.rule) == []
+        story, (held, close) = self.closing(inserted=False)
+        assert len(story.after(1).refuse(held, -32603).idle("cancelled").reply(close).fails(self.rule)) == 1
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").running()
+        story.refuse(story.prompt("More", nonce="acp-2"), -32603, "Busy")
+        held, close = story.prompt("Again", nonce="acp-3"), story.request("session/close", {"sessionId": "s"})
+        assert story.after(1).refuse(held, -32603, "Busy").idle("cancelled").reply(close).fails(self.rule) == []
+
     @pytest.mark.parametrize("code", [-32602, -32000])
     def test_refused_for_its_own_sake(self, code: int) -> None:
         story, (held, close) = self.closing(inserted=False)
