@@ -50,14 +50,14 @@ class TestUserMessagesThatAreStreamed:
 
 
 class TestChunksBeforeTheReset:
-    @pytest.mark.parametrize(("content", "fails"), [([], 0), (None, 1)])
-    def test_those_of_another_replay(self, content: Any, fails: int) -> None:
+    @pytest.mark.parametrize(("cleared", "fails"), [({"content": []}, 0), ({"content": None}, 0), ({}, 1)])
+    def test_those_of_another_replay(self, cleared: Any, fails: int) -> None:
         story = lived()
         first = story.resume(replay=True)
         story.update("user_message", messageId="u1", content=[]).chunk("user_message", "u1", "Pi")
         second = story.resume(replay=True)
         story.chunk("user_message", "u1", "ng?").idle().reply(first)
-        story.update("user_message", messageId="u1", content=content).chunk("user_message", "u1", "Ping?")
+        story.update("user_message", messageId="u1", **cleared).chunk("user_message", "u1", "Ping?")
         assert len(story.idle().reply(second).fails(RESET)) == fails
 
     def test_a_live_one(self) -> None:
@@ -175,3 +175,66 @@ def test_a_finished_tool_call_is_given_another_title(title: str | None, fails: i
     named = {} if title is None else {"title": title}
     story.update("tool_call_update", toolCallId="c1", status="completed", **named).idle().reply(resumed)
     assert len(story.fails(UNASKED)) == fails
+
+
+class TestReportsThatAResumeInterrupts:
+    """Moments after a prompt was accepted its report comes, whatever the client asks meanwhile."""
+
+    LINK: Any = {"type": "resource_link", "uri": "file:///w/a", "name": "a"}  # noqa: RUF012
+
+    def accepted(self, text: str = "Ping?", blocks: tuple[Any, ...] = ()) -> Story:
+        story = Story(driven=False).begin()
+        prompt = [{"type": "text", "text": text}, *blocks]
+        sent = story.request("session/prompt", {"sessionId": "s", "prompt": prompt})
+        return story.reply(sent, messageId="u1")
+
+    @pytest.mark.parametrize("replay", [None, True])
+    def test_after_a_live_reset(self, replay: Any) -> None:
+        story = self.accepted().update("user_message", messageId="u1", content=[])
+        resumed = story.resume(replay=replay)
+        story.chunk("user_message", "u1", "Pi").chunk("user_message", "u1", "ng?").running().reply(resumed)
+        assert failed(story.idle("end_turn")) == set()
+
+    @pytest.mark.parametrize("replay", [None, True])
+    def test_before_a_block_that_is_no_text(self, replay: Any) -> None:
+        story = self.accepted(blocks=(self.LINK,)).chunk("user_message", "u1", "Ping?")
+        resumed = story.resume(replay=replay)
+        story.update("user_message_chunk", messageId="u1", content=self.LINK).running().reply(resumed)
+        assert failed(story.idle("end_turn")) == set()
+
+    @pytest.mark.parametrize("gap", [0, 2])
+    def test_the_whole_after_the_chunks_before_running(self, gap: float) -> None:
+        """Soon it is still the report; later it is told anew."""
+        story = self.accepted().chunk("user_message", "u1", "Ping?").after(gap)
+        resumed = story.resume()
+        story.user("u1", "Ping?").running().reply(resumed)
+        assert bool(story.fails(UNASKED)) == bool(gap)
+
+    def test_the_beginning_of_a_message_is_no_other_message(self) -> None:
+        story = Story(driven=False).begin()
+        blocks = [{"type": "text", "text": "why?"}, {"type": "text", "text": "Thanks."}]
+        longer = story.request("session/prompt", {"sessionId": "s", "prompt": blocks})
+        shorter = story.prompt("why?")
+        story.reply(longer, messageId="u1").running().chunk("user_message", "u1", "why?")
+        resumed = story.resume()
+        story.chunk("user_message", "u1", "Thanks.").reply(resumed).cancel().refuse(shorter, -32800).idle("cancelled")
+        assert story.fails("cancel.prompt-still-succeeds") == []
+
+    @pytest.mark.parametrize("ended", [False, True])
+    def test_one_that_had_not_begun(self, ended: bool) -> None:
+        """A live report, unless the work was over by then: the replay is no report."""
+        story = self.accepted().running()
+        if ended:
+            story.idle("end_turn")
+        resumed = story.resume(replay=True)
+        story.user("u1", "Ping?").idle("end_turn").reply(resumed)
+        assert bool(story.fails("prompt.insertion-reported")) == ended
+
+    def test_chunks_of_an_earlier_resume(self) -> None:
+        story = lived()
+        first = story.resume(replay=True)
+        story.update("user_message", messageId="u1", content=[])
+        second = story.resume(replay=True)
+        agent(story.chunk("user_message", "u1", "Ping?"), "a1", "Pong.").idle("end_turn").reply(first)
+        agent(story.user("u1", "Ping?"), "a1", "Pong.").idle("end_turn").reply(second)
+        assert failed(story) == set()

@@ -37,6 +37,9 @@ MESSAGE_KINDS: Final = {
 }
 """Update kind -> kind of the message it is about (schema SessionUpdate)."""
 
+SETTLED: Final = 1.0
+"""Seconds after which an update of a message is no longer under way to another client."""
+
 
 @dataclass(slots=True, eq=False)
 class Request:
@@ -139,20 +142,25 @@ class Update:
         return text_of_blocks(self.body.get("content"))
 
 
-def text_of_blocks(content: Any) -> str:
-    """The text of one content block or an array of them; other blocks count as nothing."""
+def text_of_blocks(content: Any, *, other: str = "") -> str:
+    """The text of one content block or an array of them; other blocks count as nothing, or as `other`."""
     blocks = content if isinstance(content, list) else [content]
-    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+    texts = [block.get("text") if block.get("type") == "text" else other for block in blocks if isinstance(block, dict)]
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def text_after(updates: Sequence[Update]) -> str:
+def bare(text: str) -> str:
+    """A text without its spaces: blocks may be put together with a line end, or without one."""
+    return "".join(text.split())
+
+
+def text_after(updates: Sequence[Update], *, other: str = "") -> str:
     """The text of a message after these upserts and chunks in order (schema UserMessage: a whole update replaces, a
-    chunk appends)."""
+    chunk appends). Blocks that are no text count as `other`."""
     parts: list[str] = []
     for update in reversed(updates):
         if update.is_chunk or update.sets_content:
-            parts.append(update.text)
+            parts.append(text_of_blocks(update.body.get("content"), other=other))
         if update.sets_content:
             break
     return "".join(reversed(parts))

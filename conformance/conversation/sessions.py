@@ -18,6 +18,7 @@ from conformance.conversation.facts import (
     Message,
     Request,
     Update,
+    bare,
     text_after,
 )
 from conformance.conversation.span import Span, after, before, between, first_after
@@ -350,11 +351,6 @@ class Session:
     def messages_with(self, nonce: str) -> list[Message]:
         """User messages, on any connection, whose live text shows the nonce."""
         return self._by_nonce.get(nonce, [])
-
-
-def bare(text: str) -> str:
-    """A text without its spaces: blocks may be put together with a line end, or without one."""
-    return "".join(text.split())
 
 
 def _first_answers(session: Session, is_so: Callable[[Permission], bool]) -> dict[str, float]:

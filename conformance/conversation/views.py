@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from conformance.conversation.calls import Permission, Terminal, ToolCall
 from conformance.conversation.facts import (
     MESSAGE_KINDS,
     OUTPUT,
+    SETTLED,
     STANDARD_STATES,
     Message,
     Replay,
@@ -20,6 +21,9 @@ from conformance.conversation.facts import (
     State,
     Update,
     Work,
+    bare,
+    text_after,
+    text_of_blocks,
 )
 from conformance.conversation.span import Span, after, before, between, first_after
 from conformance.wire import encode
@@ -27,6 +31,9 @@ from conformance.wire import encode
 if TYPE_CHECKING:
     from conformance.conversation.connections import Connection
     from conformance.conversation.sessions import Session
+
+BLOCK: Final = "\ufffc"
+"""What a block that is no text counts as, where the beginning of a content is looked for."""
 
 
 @dataclass(eq=False)
@@ -56,45 +63,50 @@ class View:
 
     def is_replayed(self, update: Update) -> bool:
         """Whether a message update inside a resume window tells of the past: its message was known before the
-        window, here or on another connection, or no prompt that was pending meanwhile explains it. Outside windows
-        nothing is a replay."""
-        if update.replay is None or update.seq in self._going_on:
+        window, here or on another connection, and was not just being reported, or no prompt that was pending meanwhile
+        explains it. Outside windows nothing is a replay."""
+        if update.replay is None:
             return False
         kind = MESSAGE_KINDS.get(update.kind)
         if kind is None or update.message_id is None:
             return False
         window = update.replay
         if self.session.known_since(kind, update.message_id) < window.seq:
-            return True
+            return kind != "user" or not self._was_being_reported(update.message_id, window)
         if kind == "user":
-            return not any(
+            return not self._was_owed_a_report(update.message_id, window) and not any(
                 s.message_id == update.message_id or (s.message_id is None and s.marks(update.text))
                 for s in window.pending
                 if s.seq < update.seq
             )
         return not window.was_busy and not any(s.answered_at < update.seq for s in window.pending)
 
-    @cached_property
-    def _going_on(self) -> set[int]:
-        """Chunks inside resume windows with which a user message goes straight on that was being reported when the
-        resume was sent: up to the text that was submitted, and with nothing in between."""
-        found: set[int] = set()
-        for replay in self.replays:
-            last = before(self.updates, replay.seq)
-            if last is None or last.kind != "user_message_chunk" or last.replay is not None:
-                continue
-            submission = self.session.accepted_as.get(last.message_id or "")
-            message = self.message_of(last)
-            if submission is None or message is None:
-                continue
-            whole = "".join(submission.text.split())
-            text = "".join("".join(u.text for u in message.before(replay.seq)).split())
-            for update in self.updates_between(replay.seq, replay.until):
-                text += "".join(update.text.split())
-                if update.kind != last.kind or update.message_id != last.message_id or not whole.startswith(text):
-                    break
-                found.add(update.seq)
-        return found
+    def _was_being_reported(self, identifier: str, window: Replay) -> bool:
+        """Whether the resume was asked in the middle of a prompt's live report: moments ago this connection had been
+        told the beginning of its text, and what comes first in the window goes on from there, or is all of it."""
+        message, submission = self.messages.get(("user", identifier)), self.session.accepted_as.get(identifier)
+        if message is None or submission is None or submission.request.connection.died_at < window.seq:
+            return False
+        told = message.before(window.seq)
+        if not told or told[-1].replay is not None or window.request.event.t - told[-1].event.t >= SETTLED:
+            return False
+        following = (update for update in after(message.updates, window.seq) if update.is_chunk or update.sets_content)
+        first = next(following, None)
+        if first is None:
+            return False
+        whole, part = bare(text_of_blocks(submission.blocks, other=BLOCK)), bare(text_after(told, other=BLOCK))
+        given = bare(text_of_blocks(first.body.get("content"), other=BLOCK))
+        return part != whole and (whole.startswith(part + given) if first.is_chunk else whole == given)
+
+    def _was_owed_a_report(self, identifier: str, window: Replay) -> bool:
+        """Whether a prompt had been accepted under that id only moments before the resume, and no work had ended since:
+        its live report was still to come."""
+        submission = self.session.accepted_as.get(identifier)
+        if submission is None or submission.response is None or submission.request.connection.died_at < window.seq:
+            return False
+        is_recent = window.request.event.t - submission.response.t < SETTLED
+        ended = any(state.is_idle for state in self.states_between(submission.answered_at, window.seq))
+        return is_recent and not ended
 
     def state_at(self, seq: float) -> str | None:
         """The standard state that this connection had been told of at that position."""

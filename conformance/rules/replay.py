@@ -4,14 +4,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from conformance.conversation import FINAL_STATUSES, MESSAGE_KINDS, Replay, Submission, Update, text_after
+from conformance.conversation import FINAL_STATUSES, MESSAGE_KINDS, SETTLED, Replay, Submission, Update, text_after
 from conformance.history import Event
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
 from conformance.wire import encode
 
 INVALID_PARAMS: Final = -32602
-SETTLED: Final = 1.0
-"""Seconds after which an update of a message is no longer under way to another client."""
 OTHER_CAUSES: Final = (-32000, -32002, -32601, -32800)
 """Errors that say nothing of the cursor: login needed, session not found, no such method, cancelled."""
 
@@ -83,7 +81,8 @@ def _may_have_past(replay: Replay) -> bool:
 def _may_go_on(replay: Replay, kind: str, identifier: str, update: Update) -> bool:
     """Whether a known message may still be written: by work that is open, or outside of all work, as it was before."""
     session = replay.view.session
-    if replay.was_busy and (update.work is not None or _is_at_work(replay)):
+    is_written = replay.was_busy and (update.work is not None or _is_at_work(replay))
+    if is_written or (kind == "user" and _awaits_work(replay, identifier)):
         first = session.first_update_of(kind, identifier)
         age = replay.request.event.t - first.event.t if first is not None else 0.0
         if kind != "user" or update.is_chunk or age < SETTLED:
@@ -91,6 +90,15 @@ def _may_go_on(replay: Replay, kind: str, identifier: str, update: Update) -> bo
     told = (reversed(copy.before(replay.seq)) for copy in session.copies_of(kind, identifier))
     latest = [last for each in told if (last := next(filter(has_content, each), None)) is not None]
     return kind != "user" and bool(latest) and all(last.work is None and last.replay is None for last in latest)
+
+
+def _awaits_work(replay: Replay, identifier: str) -> bool:
+    """Whether it is the message of a prompt whose work may still have been to come when the resume was asked."""
+    session = replay.view.session
+    submission, owed = session.accepted_as.get(identifier), session.unfinished(replay.seq)
+    if submission is None or owed is None or submission.request.connection.died_at < replay.seq:
+        return False
+    return owed.seq <= submission.seq
 
 
 def _is_at_work(replay: Replay) -> bool:

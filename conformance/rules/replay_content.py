@@ -15,9 +15,9 @@ from conformance.wire import encode
 def rebuilding_chunk(replay: Replay, message: Message) -> tuple[Update | None, Update | None]:
     """(the first chunk of the message in the window with nothing that set its content before it, the update that
     cleared it with null before a chunk); None for either that is not there. Where it is rebuilt from [] on, chunks
-    before that are live, or of another replay."""
+    before that are live, or of another replay, as are those that come while an earlier resume is pending."""
     null: Update | None = None
-    told = message.within(replay)
+    told = [update for update in message.within(replay) if update.replay is replay]
     if any(not update.is_chunk and update.body.get("content") == [] for update in told):
         return None, None
     for update in told:

@@ -5,6 +5,7 @@ from typing import Any
 
 from conformance.conversation import (
     MESSAGE_KINDS,
+    SETTLED,
     Message,
     Permission,
     Replay,
@@ -17,7 +18,7 @@ from conformance.conversation import (
 from conformance.history import Event
 from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
-from conformance.rules.replay import SETTLED, asked
+from conformance.rules.replay import asked
 
 OUTPUT = ("agent_message", "agent_message_chunk", "agent_thought", "agent_thought_chunk", "tool_call_update")
 Part = tuple[Event, str]
