@@ -230,6 +230,17 @@ class TestReportsThatAResumeInterrupts:
         story.user("u1", "Ping?").idle("end_turn").reply(resumed)
         assert bool(story.fails("prompt.insertion-reported")) == ended
 
+    @pytest.mark.parametrize(("joined", "fails"), [(True, 0), (False, 1)])
+    def test_lines_that_lag_behind_for_one_client(self, joined: bool, fails: int) -> None:
+        """Bob, who was there, gets the report late; who joins only now gets a replay."""
+        story = Story(driven=False).begin().initialize(at="bob")
+        if joined:
+            story.reply(story.resume(at="bob"), at="bob")
+        story.reply(story.prompt("Ping?"), messageId="u1").after(1.5).chunk("user_message", "u1", "Ping?")
+        resumed = story.resume(replay=True, at="bob")
+        story.chunk("user_message", "u1", "Ping?", at="bob").running(at="bob").reply(resumed, at="bob")
+        assert len([*story.fails(RESET), *story.warns(RESET)]) == fails
+
     def test_chunks_of_an_earlier_resume(self) -> None:
         story = lived()
         first = story.resume(replay=True)

@@ -31,6 +31,7 @@ from conformance.wire import encode
 if TYPE_CHECKING:
     from conformance.conversation.connections import Connection
     from conformance.conversation.sessions import Session
+    from conformance.conversation.submissions import Submission
 
 BLOCK: Final = "\ufffc"
 """What a block that is no text counts as, where the beginning of a content is looked for."""
@@ -74,7 +75,7 @@ class View:
         if self.session.known_since(kind, update.message_id) < window.seq:
             return kind != "user" or not self._was_being_reported(update.message_id, window)
         if kind == "user":
-            return not self._was_owed_a_report(update.message_id, window) and not any(
+            return not any(
                 s.message_id == update.message_id or (s.message_id is None and s.marks(update.text))
                 for s in window.pending
                 if s.seq < update.seq
@@ -82,13 +83,29 @@ class View:
         return not window.was_busy and not any(s.answered_at < update.seq for s in window.pending)
 
     def _was_being_reported(self, identifier: str, window: Replay) -> bool:
-        """Whether the resume was asked in the middle of a prompt's live report: moments ago this connection had been
-        told the beginning of its text, and what comes first in the window goes on from there, or is all of it."""
-        message, submission = self.messages.get(("user", identifier)), self.session.accepted_as.get(identifier)
-        if message is None or submission is None or submission.request.connection.died_at < window.seq:
+        """Whether the resume was asked in the middle of a prompt's live report, moments after it began. Where nobody
+        was told of the message, that is after the prompt was accepted, with no work ended since; else this client had
+        been told the beginning, and what comes first in the window goes on from there, or is all of it."""
+        submission = self.session.accepted_as.get(identifier)
+        if submission is None or submission.response is None or submission.request.connection.died_at < window.seq:
             return False
+        copies = [copy.before(window.seq) for copy in self.session.copies_of("user", identifier)]
+        last = max(
+            (told[-1].event for told in copies if told), key=lambda event: event.seq, default=submission.response
+        )
+        if window.request.event.t - last.t >= SETTLED:
+            return False
+        if last is submission.response:
+            return not any(state.is_idle for state in self.states_between(submission.answered_at, window.seq))
+        return self._goes_on(submission, identifier, window)
+
+    def _goes_on(self, submission: Submission, identifier: str, window: Replay) -> bool:
+        """Whether what a window first tells of a message is what was missing of the prompt's content. A client that had
+        been in the session may not have been told the beginning yet."""
+        message = self.messages[("user", identifier)]
         told = message.before(window.seq)
-        if not told or told[-1].replay is not None or window.request.event.t - told[-1].event.t >= SETTLED:
+        joined = next((thing.seq for thing in (self.created, self.attached) if thing is not None), window.seq)
+        if (told and told[-1].replay is not None) or (not told and joined >= window.seq):
             return False
         following = (update for update in after(message.updates, window.seq) if update.is_chunk or update.sets_content)
         first = next(following, None)
@@ -97,16 +114,6 @@ class View:
         whole, part = bare(text_of_blocks(submission.blocks, other=BLOCK)), bare(text_after(told, other=BLOCK))
         given = bare(text_of_blocks(first.body.get("content"), other=BLOCK))
         return part != whole and (whole.startswith(part + given) if first.is_chunk else whole == given)
-
-    def _was_owed_a_report(self, identifier: str, window: Replay) -> bool:
-        """Whether a prompt had been accepted under that id only moments before the resume, and no work had ended since:
-        its live report was still to come."""
-        submission = self.session.accepted_as.get(identifier)
-        if submission is None or submission.response is None or submission.request.connection.died_at < window.seq:
-            return False
-        is_recent = window.request.event.t - submission.response.t < SETTLED
-        ended = any(state.is_idle for state in self.states_between(submission.answered_at, window.seq))
-        return is_recent and not ended
 
     def state_at(self, seq: float) -> str | None:
         """The standard state that this connection had been told of at that position."""
