@@ -76,6 +76,17 @@ class TestInserts:
 
 
 class TestLifecycle:
+    def test_the_end_of_earlier_work_told_twice(self) -> None:
+        story = Story(triggers={"local-command": "/status"}).begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").user("u1", "Hello acp-1").running()
+        waiting, command = story.prompt("More", nonce="acp-2"), story.prompt("/status", trigger="local-command")
+        story.idle("end_turn").idle("end_turn")
+        after = story.prompt("Then", nonce="acp-3")
+        story.running().reply(waiting, messageId="u2").user("u2", "More acp-2").idle("end_turn")
+        story.running().reply(command, messageId="u3").user("u3", "/status").says("a3", "Fine.").idle("end_turn")
+        story.running().reply(after, messageId="u4").user("u4", "Then acp-3").idle("end_turn")
+        assert story.fails(LIFECYCLE) == []
+
     def test_running_and_idle(self) -> None:
         story, command = driven()
         assert story.reply(command, messageId="u1").user("u1", "/status").running().idle("end_turn").passes(LIFECYCLE)

@@ -134,7 +134,7 @@ def _without_running(
     idle = next((state for state in states if state.stop_reason is not None), None)
     output: Update | None = next((u for u in view.updates_between(since, until) if is_output(u)), None)
     told = view.session.stop_reasons.get(idle.stop_reason or "", {}) if idle is not None else {}
-    is_new = not any(seq < submission.seq for seq in told.values())
+    is_new = not any(seq <= since for seq in told.values())
     if idle is not None and (is_new or (output is not None and output.seq < idle.seq)):
         parts = sorted([command, answered, (idle.event, "idle with a stop reason")], key=lambda part: part[0].seq)
         yield violation("a command ended work that never began: running was not reported", *parts)
