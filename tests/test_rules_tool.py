@@ -291,6 +291,17 @@ class TestTitled:
         story = tool(tool(Story().begin(), "pending", **body), title="Read")
         assert story.fails(self.rule) == ['the tool call "c1" is reported without a title']
 
+    @pytest.mark.parametrize("was_there", [True, False])
+    def test_one_of_work_that_a_client_comes_to(self, was_there: bool) -> None:
+        story = Story().begin().control("cut").initialize(at="bob")
+        if was_there:
+            story.reply(story.resume(at="bob"), at="bob").running(at="bob")
+        else:
+            resumed = story.resume(at="bob")
+            story.running(at="bob").reply(resumed, at="bob")
+        story.update("tool_call_update", at="bob", toolCallId="c", status="failed")
+        assert bool(story.fails(self.rule)) == was_there
+
     def test_a_permission_request_tells_it_first(self) -> None:
         assert tool(ask(Story().begin(), title="Read"), "in_progress").passes(self.rule)
         assert tool(ask(Story().begin()), title="Read").passes(self.rule)

@@ -301,6 +301,8 @@ def titled(session: Session) -> Verdict:
                 first[identifier] = step
     for identifier, step in first.items():
         yield EXERCISED
+        if step.update.work is not None and step.update.work.began.update.replay is not None:
+            continue  # the client came to work that was under way
         is_all_read = not step.update.view.connection.unread_between(-1, step.update.seq)
         if is_all_read and not isinstance(step.update.body.get("title"), str):
             yield violation(
