@@ -564,6 +564,12 @@ class TestBackgroundOnEveryUpdate:
 class TestBackgroundListIsComplete:
     rule = "state.background-list-is-complete"
 
+    def test_a_call_whose_end_a_replay_tells_after_the_idle(self) -> None:
+        story = tool(accepted(foreign()).running(background=[]), "pending")
+        resumed = story.resume(replay=True)
+        story.idle("end_turn", background=[])
+        assert tool(story, "failed").idle("end_turn", background=[]).reply(resumed).fails(self.rule) == []
+
     def ended(self, *items: Any, reason: str = "end_turn", status: str = "in_progress") -> Story:
         story = foreign().running(background=[]).says("a", "Well")
         return tool(story, status).idle(reason, background=list(items))

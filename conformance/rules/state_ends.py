@@ -300,6 +300,8 @@ def background_list_is_complete(work: Work) -> Verdict:
         )
     has_terminals = any(kind == "terminal" for kind, _ in known)
     for update in view.updates_between(ended.seq, end):
+        if update.replay is not None and update.replay.asks_for_history:
+            continue  # told of the past
         goes_on = _goes_on_unlisted(update, work, known, has_terminals=has_terminals)
         if goes_on is not None:
             what, began = goes_on
