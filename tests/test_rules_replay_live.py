@@ -177,6 +177,29 @@ def test_a_finished_tool_call_is_given_another_title(title: str | None, fails: i
     assert len(story.fails(UNASKED)) == fails
 
 
+class TestOldMessagesInMidWork:
+    @pytest.mark.parametrize("chunked", [False, True])
+    @pytest.mark.parametrize(
+        ("kind", "id", "text"), [("user_message", "u1", "Ping?"), ("agent_message", "a1", "Pong.")]
+    )
+    def test_told_unasked(self, kind: str, id: str, text: str, chunked: bool) -> None:
+        """Open work does not write what ended with work long before; what it has begun it may."""
+        story, text = lived(), "Ping?" if id == "u1" else "Pong."
+        story.reply(story.prompt("More"), messageId="u2").user("u2", "More").running().says("a2", "Well")
+        resumed = story.resume()
+        if chunked:
+            story.update(kind, messageId=id, content=[]).chunk(kind, id, text)
+        else:
+            story.update(kind, messageId=id, content=[{"type": "text", "text": text}])
+        assert story.running().reply(resumed).fails(UNASKED)
+
+    def test_a_message_of_the_open_work(self) -> None:
+        story = lived()
+        story.reply(story.prompt("More"), messageId="u2").user("u2", "More").running().says("a2", "Well").after(5)
+        resumed = story.resume()
+        assert agent(story, "a2", "Well").running().reply(resumed).fails(UNASKED) == []
+
+
 class TestReportsThatAResumeInterrupts:
     """Moments after a prompt was accepted its report comes, whatever the client asks meanwhile."""
 

@@ -80,9 +80,10 @@ class Request:
 
     @property
     def failed(self) -> bool:
-        """Answered with an error, of whatever shape."""
+        """Answered with an error, of whatever shape. With a result beside it nobody knows what it says
+        (wire.result-or-error)."""
         message = self.response.message if self.response is not None else {}
-        return "error" in message and not self.succeeded
+        return "error" in message and message.get("result") is None and not self.succeeded
 
     @property
     def error_code(self) -> int | None:

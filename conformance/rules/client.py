@@ -76,7 +76,7 @@ def _initializes_first(connection: Connection) -> Iterator[Finding]:
             (first.event, "and initializes only now"),
         )
     elif (
-        not any(r.succeeded and r.answered_at < early.seq for r in connection.initializes)
+        not any(not r.failed and r.answered_at < early.seq for r in connection.initializes)
         and not any(first.seq < stray.seq < early.seq for stray in connection.strays)  # an answer, under a wrong id
         and not connection.unread_between(first.seq, early.seq)
     ):

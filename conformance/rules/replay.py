@@ -82,7 +82,9 @@ def _may_go_on(replay: Replay, kind: str, identifier: str, update: Update) -> bo
     """Whether a known message may still be written: by work that is open, or outside of all work, as it was before."""
     session = replay.view.session
     is_written = replay.was_busy and (update.work is not None or _is_at_work(replay))
-    if is_written or (kind == "user" and _awaits_work(replay, identifier)):
+    if (is_written and not _is_of_ended_work(replay, kind, identifier)) or (
+        kind == "user" and _awaits_work(replay, identifier)
+    ):
         first = session.first_update_of(kind, identifier)
         age = replay.request.event.t - first.event.t if first is not None else 0.0
         if kind != "user" or update.is_chunk or age < SETTLED:
@@ -90,6 +92,19 @@ def _may_go_on(replay: Replay, kind: str, identifier: str, update: Update) -> bo
     told = (reversed(copy.before(replay.seq)) for copy in session.copies_of(kind, identifier))
     latest = [last for each in told if (last := next(filter(has_content, each), None)) is not None]
     return kind != "user" and bool(latest) and all(last.work is None and last.replay is None for last in latest)
+
+
+def _is_of_ended_work(replay: Replay, kind: str, identifier: str) -> bool:
+    """Whether, on every connection that had the message, work ended after it was told last, and long ago: what is open
+    now does not write it."""
+    copies = [copy for copy in replay.view.session.copies_of(kind, identifier) if copy.before(replay.seq)]
+    return bool(copies) and all(
+        any(
+            state.is_idle and replay.request.event.t - state.event.t >= SETTLED
+            for state in copy.view.states_between(copy.before(replay.seq)[-1].seq, replay.seq)
+        )
+        for copy in copies
+    )
 
 
 def _awaits_work(replay: Replay, identifier: str) -> bool:

@@ -186,7 +186,8 @@ def close_answers_prompts(submission: Submission) -> Verdict:
         if not _was_opened(submission.view, submission.seq):
             return  # nobody opened it on this connection
         held = submission.view.work_at(submission.seq) is not None or request.error_code == ErrorCode.RESOURCE_NOT_FOUND
-        finding = violation if held and not _may_have_been_refused(submission, close) else warning
+        is_sure = request.error_code == ErrorCode.RESOURCE_NOT_FOUND or not _may_have_been_refused(submission, close)
+        finding = violation if held and is_sure else warning
         yield finding(
             f"a prompt that the close kept from being inserted was answered with {code} instead of -32800",
             sent,
