@@ -42,7 +42,7 @@ def no_error_after_insertion(submission: Submission) -> Verdict:
         if report is not None and any(request.was_failed for request in submission.model_requests):
             yield EXERCISED
         return
-    if submission.cancels:
+    if submission.cancels or not submission.request.failed:
         return
     yield EXERCISED
     told = reported_at_all(submission)
