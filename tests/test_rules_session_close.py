@@ -45,6 +45,17 @@ class TestCloseCancelsFirst:
         close = story.request("session/close", {"sessionId": "s"})
         return story.idle("end_turn").user("u2", "Then acp-2").reply(second, messageId="u2").running(), close
 
+    @pytest.mark.parametrize(("pause", "fails"), [(0, 0), (2, 1)])
+    def test_a_cancel_that_was_on_its_way_when_the_work_began(self, pause: float, fails: int) -> None:
+        """The second one ends the next work; the close is read only after that."""
+        story = Story(driven=False).begin()
+        first, second, third = (story.prompt(text) for text in ("one", "two", "three"))
+        story.reply(first, messageId="u1").user("u1", "one").running().cancel().cancel()
+        story.idle("cancelled").after(pause).reply(second, messageId="u2").user("u2", "two").running()
+        close = story.request("session/close", {"sessionId": "s"})
+        story.idle("cancelled").reply(third, messageId="u3").user("u3", "three").running().idle("end_turn")
+        assert len(story.reply(close).fails(self.rule)) == fails
+
     def test_queued_work_that_is_open_at_the_response(self) -> None:
         story, close = self.queued()
         said = "session/close was answered while work was open that had begun meanwhile"

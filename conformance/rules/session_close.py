@@ -5,7 +5,7 @@ from bisect import bisect_right
 from conformance.conversation import Connection, Conversation, Request, State, Submission, View, Work
 from conformance.history import Event
 from conformance.protocol.errors import ErrorCode, error_name
-from conformance.rules.cancel import BURST, apart, cut_short
+from conformance.rules.cancel import BURST, LONG, apart, cut_short
 from conformance.rules.cancel_pattern import closed_each_time
 from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
@@ -108,8 +108,11 @@ def _begun_meanwhile(view: View, close: Request) -> Work | None:
 
 def _ran_meanwhile(view: View, close: Request, work: Work) -> Work | None:
     """Work that began after the close had cancelled the open one, and ended before its response by itself; None where
-    another stop may have cancelled that, or a prompt or a resume, sent after the close, may have brought it."""
-    if view.session.stops_between(work.seq, close.seq) or view.session.stops_between(close.seq, work.ended_at):
+    another stop may have cancelled that, also one that was on its way when it began, or a prompt or a resume, sent
+    after the close, may have brought it."""
+    session, since = view.session, work.previous.seq if work.previous is not None else -1
+    stops = [*session.stops_between(since, close.seq), *session.stops_between(close.seq, work.ended_at)]
+    if any(stop.seq > work.seq or apart(stop, work.began.event) < LONG for stop in stops):
         return None
     ran = next(iter(view.works_after(work.ended_at)), None)
     if ran is None or ran.ended_at > close.answered_at or ran.stop_reason in ("cancelled", "error", None):
