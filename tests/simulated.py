@@ -29,7 +29,7 @@ class World(Agent):
         super().__init__(dice)
         self.cables: list[Cable] = []
         self.driven = dice.random() < 0.5
-        self.has_model = self.driven and dice.random() < 0.6
+        self.has_model = self.driven and dice.random() < 0.7
         more: dict[str, Any] = {
             "triggers": {"local-command": "/status"},
             "sessions": {"shared": True, "survives-restart": True},
@@ -114,6 +114,11 @@ class World(Agent):
         while True:
             while self.machinery():
                 pass
+            held = [chat for chat in self.chats.values() if chat.is_held]
+            for chat in held:
+                chat.is_held = False
+            if held:
+                continue
             asked = [cable for cable in self.cables if cable.asked and not cable.is_cut]
             if not asked:
                 break
@@ -146,6 +151,8 @@ class World(Agent):
             self.cut: 0.4,
             self.extension: 0.2,
             self.window: 1,
+            self.release: 2 if self.has_model else 0,
+            self.hold: 4 if self.has_model else 0,
         }
         self.dice.choices([*moves], [*moves.values()])[0](cable)
 
@@ -266,6 +273,27 @@ class World(Agent):
             self.story.control("cut", at=cable.name)
         for chat in self.chats.values():
             self.leave(chat, cable)
+
+    def release(self, cable: Cable) -> None:
+        for chat in self.chats.values():
+            chat.is_held = chat.is_held and self.maybe(0.5)
+
+    def hold(self, cable: Cable) -> None:
+        """The suite lets the hold window pass, or waits for an idle in vain, while the model is held."""
+        chats = [chat for chat in self.chats.values() if chat.is_held and chat.id in cable.chats]
+        if not chats or not self.is_still():
+            return
+        began = len(self.story.recorder.history.events)
+        if self.maybe(0.3):
+            wait = {"for": "idle", "session": chats[0].id, "id": None, "seconds": 15, "began": began}
+            self.story.control("waited", at=cable.name, **wait)
+            return
+        self.story.after(1.6)
+        self.listing(cable)
+        self.read(cable)
+        self.deliver(cable)
+        window = {"kind": "hold", "session": chats[0].id, "began": began, "seconds": 1.5}
+        self.story.control("window", at=cable.name, **window)
 
     def window(self, cable: Cable) -> None:
         """The suite waits until all is quiet, and asks for the list."""

@@ -7,6 +7,7 @@ connection until it is delivered.
 from __future__ import annotations
 
 import random
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
     {"optionId": "no", "name": "No", "kind": "reject_once"},
 ]
+NONCE = re.compile(r"acp-[\d-]+")
 WORDS = ["Let me ", "see. ", "Well, ", "that is it. ", "A longer stretch of words, to be sure. ", "Then\n", "on. "]
 
 
@@ -72,6 +74,8 @@ class Chat:
     is_busy: bool = False  # a task works it
     is_at_work: bool = False  # from an insertion, or running, to idle
     is_cancelled: bool = False
+    has_failed: bool = False  # its model did, for good
+    is_held: bool = False  # the script holds its model request
     is_open: bool = True
     ask: Ask | None = None
     model: str = "fast"
@@ -351,13 +355,14 @@ class Agent:
             chat.is_at_work = True
             if is_own:
                 self.state(chat, "running")
-            is_command = False
+            is_command, prompt = False, None
             if chat.queue:
                 prompt = chat.queue.pop(0)
                 is_command = text_of({"content": prompt.blocks}).startswith("/status")
                 yield from self.insert(chat, prompt, is_command)
             is_own = False
-            yield from self.turn_of(chat, is_command)
+            nonce = NONCE.search(text_of({"content": prompt.blocks})) if prompt is not None else None
+            yield from self.turn_of(chat, is_command, nonce[0] if nonce is not None else None)
             chat.is_at_work = chat.is_cancelled = False
             self.aside(chat)
             if chat.queue:
@@ -392,12 +397,40 @@ class Agent:
         if is_kept:
             chat.entries[id] = whole
 
-    def turn_of(self, chat: Chat, is_command: bool) -> Task:
+    def thinking(self, chat: Chat, nonce: str) -> Task:
+        """The scripted model's part, with what the suite records of it; it may be held, and fail once or for good."""
+        chat.has_failed = False
+        for last in (False, True):
+            self.model_requests += 1
+            number = {"number": self.model_requests}
+            asked = {"api": "openai-chat", "nonce": nonce, "group": None, "side": False, "last_user": True}
+            self.story.control("model-request", at="model", **number, **asked, stream=True)
+            chat.is_held = self.maybe(0.3)
+            if chat.is_held:
+                self.story.control("model-held", at="model", **number)
+                yield lambda: chat.is_cancelled or not chat.is_held
+                if not chat.is_held:
+                    self.story.control("model-released", at="model", **number)
+                chat.is_held = False
+            if chat.is_cancelled:
+                self.story.control("model-answered", at="model", **number, how="abandoned", status=None, injected=False)
+                return
+            chat.has_failed = self.maybe(0.2)
+            how, status = ("fail", 500) if chat.has_failed else ("say", 200)
+            self.story.control("model-answered", at="model", **number, how=how, status=status, injected=chat.has_failed)
+            yield NOW
+            if last or not chat.has_failed or self.maybe(0.5):
+                return
+
+    def turn_of(self, chat: Chat, is_command: bool, nonce: str | None) -> Task:
         """From running to idle."""
         calls: list[str] = []
         reason = "end_turn"
+        chat.has_failed = False
+        if self.has_model and nonce is not None and not is_command:
+            yield from self.thinking(chat, nonce)
         for _ in range(1 if is_command else self.dice.randint(0, 4)):
-            if chat.is_cancelled:
+            if chat.is_cancelled or chat.has_failed:
                 break
             if chat.queue and self.when_busy == "join" and not is_command:
                 yield from self.insert(chat, chat.queue.pop(0), False)
@@ -411,7 +444,9 @@ class Agent:
                 yield from self.acting(chat, calls)
             self.aside(chat)
         yield NOW if is_command or self.maybe(0.5) else LATER
-        if not is_command and not chat.is_cancelled and self.maybe(0.2):
+        if chat.has_failed:
+            reason = "error"
+        elif not self.has_model and not is_command and not chat.is_cancelled and self.maybe(0.2):
             reason = self.dice.choice(["max_tokens", "refusal", "max_turn_requests", "_paused", "error", "error"])
         for call in calls:
             if chat.entries[call].get("status") in ("pending", "in_progress"):
