@@ -549,6 +549,15 @@ class TestFailureEndsIdleError:
         assert story.fails(self.rule) == ["the failure was never told: no idle came"]
         assert story.fails("state.idle-when-work-ends") == []
 
+    def test_another_client_is_told_of_the_message_sooner(self) -> None:
+        """The end of earlier work comes late on the submitter's line; it is not that of the failed work."""
+        story = Story(model="openai-chat").begin().initialize(at="bob")
+        story.reply(story.resume(at="bob"), at="bob").running().running(at="bob")
+        second = story.prompt("Hello", nonce="acp-1")
+        story.idle("end_turn", at="bob").user("u", "Hello acp-1", at="bob")
+        failing(story).idle("end_turn").user("u", "Hello acp-1").running().reply(second, messageId="u").idle("error")
+        assert story.passes(self.rule)
+
     def after_a_tool(self) -> Story:
         story = Story(model="openai-chat").begin()
         story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").running()

@@ -71,7 +71,8 @@ def no_error_after_insertion(submission: Submission) -> Verdict:
     "is only told in words: a warning; a process that exits",
 )
 def failure_ends_idle_error(submission: Submission) -> Verdict:
-    requests, view, report = failed_at_last(submission.model_requests), submission.view, submission.report
+    requests, view = failed_at_last(submission.model_requests), submission.view
+    report = submission.own_report or submission.report  # other clients may be told of it sooner
     if not submission.model_requests:
         yield from _looks_failed(submission)
     if not requests or view is None or report is None or not submission.request.succeeded:
