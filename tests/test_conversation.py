@@ -52,7 +52,7 @@ class TestRequests:
             ({"result": None}, True, False),
             ({"error": {"code": 1}}, False, True),
             ({"result": 1, "error": None}, True, False),
-            ({"result": 1, "error": {}}, False, True),
+            ({"result": 1, "error": {}}, False, False),
             ({"error": None}, False, True),
             ({}, False, False),
         ],

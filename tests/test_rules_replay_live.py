@@ -218,6 +218,17 @@ class TestReportsThatAResumeInterrupts:
         story.chunk("user_message", "u1", "Pi").chunk("user_message", "u1", "ng?").running().reply(resumed)
         assert failed(story.idle("end_turn")) == set()
 
+    def test_of_a_client_that_is_gone(self) -> None:
+        """Nobody was told the id of its message in a response."""
+        story = Story(driven=False).begin().initialize(at="bob")
+        joined = story.resume(at="bob")
+        story.idle(at="bob").reply(joined, at="bob")
+        story.prompt("Ping?")
+        story.update("user_message", messageId="u1", content=[], at="bob")
+        resumed = story.resume(replay=True, at="bob")
+        story.chunk("user_message", "u1", "Ping?", at="bob").running(at="bob").reply(resumed, at="bob")
+        assert failed(story.idle("end_turn", at="bob")) == set()
+
     @pytest.mark.parametrize("replay", [None, True])
     def test_before_a_block_that_is_no_text(self, replay: Any) -> None:
         story = self.accepted(blocks=(self.LINK,)).chunk("user_message", "u1", "Ping?")

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from conformance.conversation.calls import Permission, Terminal, ToolCall
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from conformance.conversation.sessions import Session
     from conformance.conversation.submissions import Submission
 
+MOST_LOST: Final = 20  # prompts without an id that are looked at
 BLOCK: Final = "\ufffc"
 """What a block that is no text counts as, where the beginning of a content is looked for."""
 
@@ -86,18 +87,21 @@ class View:
         """Whether the resume was asked in the middle of a prompt's live report, moments after it began. Where nobody
         was told of the message, that is after the prompt was accepted, with no work ended since; else this client had
         been told the beginning, and what comes first in the window goes on from there, or is all of it."""
-        submission = self.session.accepted_as.get(identifier)
-        if submission is None or submission.response is None or submission.request.connection.died_at < window.seq:
+        accepted = self.session.accepted_as.get(identifier)
+        copies = (copy.before(window.seq) for copy in self.session.copies_of("user", identifier))
+        latest = (told[-1].event for told in copies if told)
+        answer = accepted.response if accepted is not None else None
+        last = max(latest, key=lambda event: event.seq, default=answer)
+        if last is None or window.request.event.t - last.t >= SETTLED:
             return False
-        copies = [copy.before(window.seq) for copy in self.session.copies_of("user", identifier)]
-        last = max(
-            (told[-1].event for told in copies if told), key=lambda event: event.seq, default=submission.response
-        )
-        if window.request.event.t - last.t >= SETTLED:
-            return False
-        if last is submission.response:
-            return not any(state.is_idle for state in self.states_between(submission.answered_at, window.seq))
-        return self._goes_on(submission, identifier, window)
+        if accepted is None:  # the answer may be lost, with the client that asked
+            sent = islice(reversed(self.session.submissions_between(-1, window.seq)), MOST_LOST)
+            unknown = (s for s in sent if s.message_id is None and not s.request.failed)
+            return any(self._goes_on(submission, identifier, window) for submission in unknown)
+        if last is answer:
+            ended = any(state.is_idle for state in self.states_between(accepted.answered_at, window.seq))
+            return not ended and accepted.request.connection.died_at > window.seq
+        return self._goes_on(accepted, identifier, window)
 
     def _goes_on(self, submission: Submission, identifier: str, window: Replay) -> bool:
         """Whether what a window first tells of a message is what was missing of the prompt's content. A client that had
@@ -109,7 +113,7 @@ class View:
             return False
         following = (update for update in after(message.updates, window.seq) if update.is_chunk or update.sets_content)
         first = next(following, None)
-        if first is None:
+        if first is None or submission.request.connection.died_at < window.seq:
             return False
         whole, part = bare(text_of_blocks(submission.blocks, other=BLOCK)), bare(text_after(told, other=BLOCK))
         given = bare(text_of_blocks(first.body.get("content"), other=BLOCK))
