@@ -143,15 +143,15 @@ def unanswered(request: Request) -> Event | None:
         waited = _owed_at(request, waited)
     if waited is None or waited.seq > connection.ended_at or connection.waits_for_client_at(waited.seq):
         return None
-    return None if provoked_before(request) is not None or _is_answered_wrongly(request) else waited
+    return None if provoked_before(request) is not None or _is_answered_wrongly(request, waited) else waited
 
 
-def _is_answered_wrongly(request: Request) -> bool:
+def _is_answered_wrongly(request: Request, waited: Event) -> bool:
     """Whether something came that may be meant as its response: one that answers nothing, which is wire.response-id's,
-    one for another client, which is clients.response-to-submitter-only's, or a line that is no message, which is
-    wire.only-messages-on-stdout's."""
+    one for another client, which is clients.response-to-submitter-only's, or, in time, a line that is no message, which
+    is wire.only-messages-on-stdout's."""
     connection, end = request.connection, float("inf")
-    if connection.strays_between(request.seq, end) or connection.agent_malformed_between(request.seq, end):
+    if connection.strays_between(request.seq, end) or connection.agent_malformed_between(request.seq, waited.seq):
         return True
     if any(event.seq > request.seq for event, _ in connection.answers_to_alike[-1:]):
         return True

@@ -293,7 +293,7 @@ class Stage:
         self.is_exhausted = True
         for actor in actors:
             await actor.client.connection.catch_up()
-        if any(actor.client.connection.is_talking or actor.client.connection.is_ending for actor in actors):
+        if any(actor.client.connection.is_talking or actor.client.connection.ended.is_set() for actor in actors):
             return
         self.record(
             conn,
