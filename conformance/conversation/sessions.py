@@ -141,8 +141,12 @@ class Session:
 
     def inserted_between(self, start: float, end: float) -> Sequence[Submission]:
         """Submissions whose insertion was told between two positions, in that order."""
-        first = bisect_right(self._insertions, start, key=lambda s: s.inserted_at)
-        return Span(self._insertions, first, bisect_left(self._insertions, end, key=lambda s: s.inserted_at))
+        places = self._inserted_at
+        return Span(self._insertions, bisect_right(places, start), bisect_left(places, end))
+
+    @cached_property
+    def _inserted_at(self) -> list[float]:
+        return [submission.inserted_at for submission in self._insertions]
 
     @cached_property
     def _worked_off(self) -> dict[Submission, float]:

@@ -225,6 +225,13 @@ class Traffic:
 
     # -- responses to nothing
 
+    @cached_property
+    def nameless_responses(self) -> list[Event]:
+        """Responses of the agent with the id null, or with none, as where an id that is undefined is left out."""
+        other = (Kind.NOTIFICATION, Kind.REQUEST)
+        lines = (e for e in self.agent_events if e.envelope is None or e.envelope.kind not in other)
+        return [event for event in lines if names_no_request(event.message)]
+
     def strays_between(self, start: float, end: float) -> Sequence[Event]:
         """Responses of the agent that match no request, between two positions, both left out."""
         return between(self.strays, start, end)
@@ -260,6 +267,12 @@ def look(identifier: Any) -> str:
 def rounded(number: int) -> int:
     """What a reader makes of an integer that keeps numbers as doubles, as many do (RFC 8259, section 6)."""
     return int(float(number)) if 2**53 < abs(number) < 2**1000 else number
+
+
+def names_no_request(message: Any) -> bool:
+    """Whether it is a response with the id null, or with none."""
+    is_response = isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
+    return is_response and message.get("id") is None
 
 
 def is_empty_response(message: Any) -> bool:

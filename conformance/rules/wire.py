@@ -73,7 +73,8 @@ def only_messages_on_stdout(connection: Connection) -> Verdict:
     if connection.agent_events:
         yield EXERCISED
     asked = any(e.envelope is not None and e.envelope.kind is Kind.ARRAY for e in connection.client_events)
-    lines = [event for event in connection.agent_events if answered_notification(connection, event) is None]
+    others = {e.seq for e in connection.nameless_responses if answered_notification(connection, e) is not None}
+    lines = [event for event in connection.agent_events if event.seq not in others]
     yield from broken_lines(lines, answers_arrays=asked)
 
 

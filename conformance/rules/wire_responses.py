@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from conformance.conversation import BUSY, Connection, Request, View
-from conformance.conversation.traffic import is_empty_response
+from conformance.conversation.traffic import is_empty_response, names_no_request
 from conformance.history import Event
 from conformance.rules.clients import meant_for_another
 from conformance.rules.registry import EXERCISED, MUST, Finding, Verdict, rule, violation, warning
@@ -24,18 +24,11 @@ def answered_notification(connection: Connection, event: Event) -> Event | None:
     """The notification that a response with id null, or with none, can only belong to: what the client had sent last,
     no line that could not be read before it and no request pending."""
     notification = connection.notification_before(event.seq)
-    if not _names_no_request(event) or notification is None or not connection.shows_its_beginning:
+    if not names_no_request(event.message) or notification is None or not connection.shows_its_beginning:
         return None
     if connection.malformed_between(-1, event.seq) or connection.waits_for_agent_at(event.seq):
         return None
     return notification
-
-
-def _names_no_request(event: Event) -> bool:
-    """Whether it is a response with the id null, or with none, as where an id that is undefined is left out."""
-    message = event.message
-    is_response = isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
-    return is_response and message.get("id") is None
 
 
 def _refuses_a_malformed_line(connection: Connection, event: Event) -> bool:
@@ -255,7 +248,7 @@ def flawed_outcome(event: Event, *about: str) -> Iterator[Finding]:
 def no_reply_to_notifications(connection: Connection) -> Verdict:
     if connection.notifications:
         yield EXERCISED
-    for event in connection.agent_events:
+    for event in connection.nameless_responses:
         if (notification := answered_notification(connection, event)) is not None:
             yield violation(
                 f"a response to the notification {notification.message.get('method')}",
