@@ -16,7 +16,7 @@ from conformance.fuzz.findings import Failure, load
 from conformance.fuzz.investigating import Investigation
 from conformance.fuzz.live import CLIENT, Live
 from conformance.fuzz.playing import Ran, on_fresh, on_live
-from conformance.fuzz.progress import LAYERS, Options
+from conformance.fuzz.progress import LAYERS, Made, Options
 from conformance.fuzz.reporting import status_line
 from conformance.fuzz.situations import triples
 from conformance.fuzz.trying import Shown, Trial
@@ -337,3 +337,15 @@ def test_every_seeded_fault_is_found(slug: str) -> None:
     """In a minute of looking on a quiet machine of two cores."""
     found = sought(slug, budget=60, jobs=2, seed=1)
     assert found.is_found, found.line()
+
+
+def test_a_suspicion_that_was_not_confirmed_is_looked_into_again_where_less_shows_it() -> None:
+    campaign = Campaign(Profile(), Options(), lambda campaign: None)
+    suspected = Signature("fuzz.no-crash", "the agent exited")
+    for length in (9, 7, 8):
+        assert campaign._is_new(suspected, length)
+        steps: Steps = [{"connect": "ada"}] * length
+        campaign._unproven(suspected, Made(1, "here", steps, campaign._own))
+    assert campaign._is_new(suspected, 6)
+    assert not campaign._is_new(suspected, 7)
+    assert not campaign._is_new(suspected)

@@ -38,6 +38,7 @@ _CHANGED: Final = 0.5  # of the sequences are made from earlier ones
 _QUIET: Final = 0.3  # of the sequences end with a quiet window
 _MOST_OF_A_RULE: Final = 4  # failures that are told of one rule
 _MOST_TRIES: Final = 3  # to confirm one suspicion, each from another sequence
+_ANY_NUMBER: Final = 10**9  # of steps
 _MOST_RACES: Final = 3  # sequences that show a failure now and then, before one of them is made smaller
 _LEAST_PATIENCE: Final = 1.5  # seconds
 _UNKNOWN: Final = 0.5  # seconds of an answer, until the agent has shown how quick it is
@@ -60,6 +61,7 @@ class Campaign:
         self._failure_numbers = itertools.count(1)
         self._pace = min(self.patience / _PACES, _UNKNOWN)
         self._least = _LEAST_PATIENCE
+        self._shortest: dict[Signature, int] = {}  # steps of the sequences that did not confirm it
         self._races: dict[Signature, list[tuple[Confirmed, Made]]] = {}
         self._investigating = asyncio.Semaphore(max(1, options.jobs // 4))
 
@@ -176,7 +178,7 @@ class Campaign:
                 outcomes[id] = Outcome(outcome.exercised, broken=outcome.broken)
         is_sure = True
         for signature, finding in dict(findings(judgement, ran.history)).items():
-            if self._is_new(signature):
+            if self._is_new(signature, len(made.steps)):
                 await self._investigate(signature, made)
                 if signature in progress.unconfirmed:
                     is_sure = False
@@ -201,9 +203,13 @@ class Campaign:
         if growth is not None and self._is_new(MEMORY):
             await self._investigate(MEMORY, growth)
 
-    def _is_new(self, signature: Signature) -> bool:
+    def _is_new(self, signature: Signature, steps: int = _ANY_NUMBER) -> bool:
+        """Whether it is worth a look. One that several sequences did not confirm is looked into once more where a
+        shorter one shows it: less of that is chance."""
         same_rule = sum(own.rule == signature.rule for own in self.progress.investigated)
-        is_known = signature in self.progress.investigated or self.progress.tries[signature] >= _MOST_TRIES
+        tries = self.progress.tries[signature]
+        is_worn = tries >= _MOST_TRIES and (steps >= self._shortest[signature] or tries >= 3 * _MOST_TRIES)
+        is_known = signature in self.progress.investigated or is_worn
         return not is_known and same_rule < _MOST_OF_A_RULE and signature.rule not in self.profile.expect
 
     # -- failures
@@ -258,6 +264,7 @@ class Campaign:
     def _unproven(self, signature: Signature, made: Made) -> None:
         self.progress.unconfirmed[signature] = made.origin
         self.progress.tries[signature] += 1
+        self._shortest[signature] = min(len(made.steps), self._shortest.get(signature, _ANY_NUMBER))
         self.progress.investigated.discard(signature)  # another sequence may show it
 
     async def _tell_races(self) -> None:
