@@ -27,7 +27,6 @@ QUICK = (
     "long-numbers",
     "ends-the-suite",
     "huge-frame",
-    "endless-pings",
 )
 """One or two of each kind, of those that need no patience to be found out."""
 

@@ -49,9 +49,10 @@ def one_id_for_all_updates(submission: Submission) -> Verdict:
 def _is_mixed_up(submission: Submission, other: Message) -> bool:
     """Whether the message under its own id is another prompt of the session, and the other message is all of it."""
     session, text = submission.session, submission.text.strip()
+    if other.id not in session.accepted_as or not submission.is_whole(other):
+        return False
     own = {message.live_text.strip() for message in submission.own_messages if message.view is submission.view}
-    is_another = any(told != text and told in session.sent_texts for told in own)
-    return is_another and other.id in session.accepted_as and submission.is_whole(other)
+    return any(told != text and told in session.sent_texts for told in own)
 
 
 def _came_again(submission: Submission, other: Message) -> bool:
