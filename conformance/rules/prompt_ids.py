@@ -74,10 +74,12 @@ def _second_message(submission: Submission) -> Message | None:
 def _next_piece(submission: Submission) -> Message | None:
     """The first message under an id of its own that holds a later piece of the submission, where the one under the
     returned id holds its beginning only, and later ones on that connection all the rest: each chunk is a message."""
-    view, text = submission.view, _bare(submission.text)
-    own = view.messages.get(("user", submission.message_id or "")) if view is not None else None
+    view = submission.view
+    if view is None or not submission.has_own_nonce:
+        return None
+    own, text = view.messages.get(("user", submission.message_id or "")), _bare(submission.text)
     told = _bare(own.live_text) if own is not None else ""
-    if view is None or not submission.has_own_nonce or not told or told == text or not text.startswith(told):
+    if not told or told == text or not text.startswith(told):
         return None
     later = [
         m for (kind, _), m in view.messages.items() if kind == "user" and m.live and m.live[0].seq > submission.seq
