@@ -196,10 +196,6 @@ class TestTraffic:
         for at in positions:
             waiting = any(r.seq < at < r.answered_at for r in ada.agent_requests)
             assert ada.waits_for_client_at(at) is waiting, at
-        for start in positions:
-            for end in positions:
-                pending = [r for r in ada.requests if start < r.seq < end < r.answered_at]
-                assert ada.pending_since(start, end) is (pending[0] if pending else None)
 
     def test_answers(self, ada: Connection) -> None:
         for request in ada.requests:

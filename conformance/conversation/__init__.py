@@ -11,17 +11,17 @@ from conformance.conversation.facts import (
     SETTLED,
     STANDARD_STATES,
     Message,
-    ModelRequest,
     Replay,
     Request,
     State,
     Update,
     Work,
-    failed_at_last,
+    bare,
     text_after,
     text_of_blocks,
     whole_number,
 )
+from conformance.conversation.model_requests import ModelRequest, failed_at_last
 from conformance.conversation.reader import read
 from conformance.conversation.sessions import Session
 from conformance.conversation.submissions import Submission, names_of_commands
@@ -52,6 +52,7 @@ __all__ = [
     "Update",
     "View",
     "Work",
+    "bare",
     "failed_at_last",
     "names_of_commands",
     "read",

@@ -16,13 +16,13 @@ from conformance.conversation.facts import (
     MESSAGE_KINDS,
     STANDARD_STATES,
     Message,
-    ModelRequest,
     Replay,
     Request,
     State,
     Update,
     Work,
 )
+from conformance.conversation.model_requests import ModelRequest
 from conformance.conversation.sessions import Session
 from conformance.conversation.submissions import Submission, prompt_text
 from conformance.conversation.traffic import is_empty_response

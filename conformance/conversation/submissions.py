@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from conformance.conversation.facts import Message, ModelRequest, Request, Update, Work, text_of_blocks
+from conformance.conversation.facts import Message, Request, Update, Work, text_of_blocks
+from conformance.conversation.model_requests import ModelRequest
 from conformance.conversation.span import Span, before
 from conformance.history import Event
 

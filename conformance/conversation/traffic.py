@@ -194,12 +194,6 @@ class Traffic:
         """Whether a request of the client was unanswered at that position."""
         return _is_one_pending(self.requests, self._answers_of_agent, seq)
 
-    def pending_since(self, start: float, end: float) -> Request | None:
-        """The first request sent after a position that was pending at another."""
-        return (
-            next((r for r in self.requests_after(start) if r.seq < end < r.answered_at), None) if start < end else None
-        )
-
     @cached_property
     def _by_look(self) -> dict[str, list[Request]]:
         found: dict[str, list[Request]] = {}

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from conformance.conversation.calls import Permission, Terminal, ToolCall
 from conformance.conversation.connections import Connection
-from conformance.conversation.facts import Message, ModelRequest, Replay, Request, Work, whole_number
+from conformance.conversation.facts import Message, Replay, Request, Work, whole_number
+from conformance.conversation.model_requests import ModelRequest
 from conformance.conversation.sessions import Session
 from conformance.conversation.span import position
 from conformance.conversation.submissions import Submission

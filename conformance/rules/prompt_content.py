@@ -4,7 +4,7 @@ import base64
 import binascii
 from typing import Any, Final
 
-from conformance.conversation import Message, Session, Submission, View
+from conformance.conversation import Message, Session, Submission, View, bare
 from conformance.rules.insertion import in_order
 from conformance.rules.refusal import (
     ADVERTISED_BY,
@@ -69,9 +69,9 @@ def _repetitions(submission: Submission, text: str) -> int:
     if submission.has_own_nonce:
         times = text.count(nonce)
         return times if times > max(1, submission.text.count(nonce)) else 0
-    bare, own = "".join(text.split()), "".join(nonce.split())
-    times = len(bare) // len(own) if own else 0
-    return times if times > 1 and bare == own * times else 0
+    told, own = bare(text), bare(nonce)
+    times = len(told) // len(own) if own else 0
+    return times if times > 1 and told == own * times else 0
 
 
 @rule(

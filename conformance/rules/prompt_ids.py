@@ -3,7 +3,7 @@ user messages')."""
 
 import json
 
-from conformance.conversation import Message, Session, Submission, Update
+from conformance.conversation import Message, Session, Submission, Update, bare
 from conformance.rules.insertion import in_order, unreported_at
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
@@ -77,8 +77,8 @@ def _next_piece(submission: Submission) -> Message | None:
     view = submission.view
     if view is None or not submission.has_own_nonce:
         return None
-    own, text = view.messages.get(("user", submission.message_id or "")), _bare(submission.text)
-    told = _bare(own.live_text) if own is not None else ""
+    own, text = view.messages.get(("user", submission.message_id or "")), bare(submission.text)
+    told = bare(own.live_text) if own is not None else ""
     if not told or told == text or not text.startswith(told):
         return None
     later = [
@@ -86,16 +86,11 @@ def _next_piece(submission: Submission) -> Message | None:
     ]
     pieces = []
     for message in sorted(later, key=lambda message: message.live[0].seq):
-        piece = _bare(message.live_text)
+        piece = bare(message.live_text)
         if message is not own and piece and text.startswith(told + piece):
             told += piece
             pieces.append(message)
     return pieces[0] if told == text else None
-
-
-def _bare(text: str) -> str:
-    """Without its spaces, which an agent may trim at either end of a piece."""
-    return "".join(text.split())
 
 
 @rule(
