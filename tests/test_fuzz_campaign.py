@@ -349,3 +349,17 @@ def test_a_suspicion_that_was_not_confirmed_is_looked_into_again_where_less_show
     assert campaign._is_new(suspected, 6)
     assert not campaign._is_new(suspected, 7)
     assert not campaign._is_new(suspected)
+
+
+def test_what_an_earlier_sequence_has_caused_is_shown_together_with_it() -> None:
+    """The agent keeps what it should forget, and the next session finds it."""
+    suspected = Signature("cancel.only-when-cancelled", "work that nobody stopped ended as cancelled")
+    late: Steps = [*PROMPT, {"require": {"idle": ["s1"]}}, {"cancel-request": {"by": "ada", "of": "p1"}}]
+    harmless: Steps = [{"connect": "ada"}, {"list": {"by": "ada", "pages": 1}}]
+    campaign = Campaign(faulty("late-cancel-request"), Options(patience=PATIENCE), lambda campaign: None)
+    asyncio.run(campaign._look_into(suspected, Made(3, "sequence 3", PROMPT, campaign._own, (late, harmless))))
+    (failure,) = campaign.progress.failures
+    assert failure.signature == suspected
+    assert failure.origin == "sequence 3, and those before it"
+    assert len(failure.steps) <= 6
+    assert not campaign.progress.unconfirmed

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from conformance.fuzz.corpus import Corpus, changed
 from conformance.fuzz.findings import needs_of
 from conformance.fuzz.moves import sequence_layer
-from conformance.fuzz.repairing import fitting, repaired
+from conformance.fuzz.repairing import fitting, joined, repaired
 from conformance.fuzz.traffic import bytes_layer, envelope_layer, params_layer
 from conformance.fuzz.values import Values
 from conformance.fuzz.world import World, world_of
@@ -105,6 +105,35 @@ def test_repaired_leaves_out_what_names_nothing() -> None:
         {"cancel": {"by": "ada", "in": "s1"}},
     ]
     assert repaired(steps) == [steps[0], steps[2], steps[5], steps[6]]
+
+
+def test_joined_sequences_keep_their_names_apart() -> None:
+    first: Steps = [
+        {"connect": "ada"},
+        {"new-session": {"by": "ada", "as": "s1"}},
+        {"prompt": {"by": "ada", "in": "s1", "as": "p1"}},
+        {"require": {"idle": ["s1"]}},
+        {"request": {"by": "ada", "method": "session/close", "params": {"sessionId": "{session.s1}"}}},
+    ]
+    second: Steps = [*first[:3], {"cancel-request": {"by": "ada", "of": "p1"}}]
+    assert joined([first, second]) == [
+        {"connect": "ada"},
+        {"new-session": {"by": "ada", "as": "s1-1"}},
+        {"prompt": {"by": "ada", "in": "s1-1", "as": "p1-1"}},
+        {"require": {"idle": ["s1-1"]}},
+        {"request": {"by": "ada", "method": "session/close", "params": {"sessionId": "{session.s1-1}"}}},
+        {"close": {"by": "ada", "in": "s1-1"}},
+        *second[1:],
+    ]
+    assert joined([second]) == second
+
+
+@pytest.mark.parametrize("world", [RICH, POOR])
+def test_joined_sequences_are_scenarios_too(world: World) -> None:
+    for seed in range(100):
+        random = Random(seed)
+        sequences = [LAYERS[random.choice(list(LAYERS))](random, world) for _ in range(random.randint(1, 4))]
+        scenario_of(joined(sequences), "fuzz/one")
 
 
 def test_valid_params_are_valid_most_of_the_time() -> None:

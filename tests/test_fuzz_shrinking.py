@@ -202,3 +202,30 @@ def test_time_takes_the_place_of_an_answer_in_between() -> None:
     smallest, _ = shrunk(shows, steps)
     assert verbs(smallest) == ["connect", "new-session", "cancel", "prompt"]
     assert smallest[-1]["prompt"]["after"] == 1_100
+
+
+def test_time_before_what_came_first_does_too() -> None:
+    cancel, prompt = {"cancel": {"by": "ada", "in": "s1"}}, {"prompt": {"by": "ada", "in": "s1", "as": "p2"}}
+    steps: Steps = [*LONG[:2], cancel, {"list": {"by": "ada", "pages": 1}}, prompt]
+
+    def shows(candidate: Steps) -> bool:
+        said = verbs(candidate)
+        if said[-1] != "prompt" or "cancel" not in said:
+            return False
+        return "list" in said or candidate[-2].get("cancel", {}).get("after", 0) > 1_000
+
+    smallest, _ = shrunk(shows, steps)
+    assert smallest == [*LONG[:2], {"cancel": {"by": "ada", "in": "s1", "after": 1_100}}, prompt]
+
+
+def test_two_sessions_become_one() -> None:
+    steps: Steps = [
+        {"connect": "ada"},
+        {"new-session": {"by": "ada", "as": "s1"}},
+        {"prompt": {"by": "ada", "in": "s1", "as": "p1"}},
+        {"new-session": {"by": "ada", "as": "s2"}},
+        {"request": {"by": "ada", "method": "session/resume", "params": {"sessionId": "{session.s2}"}}},
+    ]
+    smallest, _ = shrunk(lambda steps: {"prompt", "request"} <= set(verbs(steps)) and "{session." in str(steps), steps)
+    assert verbs(smallest) == ["connect", "new-session", "prompt", "request"]
+    assert smallest[-1]["request"]["params"] == {"sessionId": "{session.s1}"}

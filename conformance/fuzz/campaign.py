@@ -22,6 +22,7 @@ from conformance.fuzz.live import FADING, Live
 from conformance.fuzz.memory import children, resident
 from conformance.fuzz.playing import Ran, on_live
 from conformance.fuzz.progress import LAYERS, Ground, Made, Options, Progress
+from conformance.fuzz.repairing import joined
 from conformance.fuzz.situations import triples
 from conformance.fuzz.verdicts import LEFTOVER, MEMORY, Signature, decided, findings, is_of_patience, rules
 from conformance.fuzz.world import World, world_of
@@ -153,7 +154,9 @@ class Campaign:
         ran = await on_live(live, scenario, patience=self.brief, quiet_window=quiet)
         faded = self._pace * (1.0 if ran.is_exhausted else FADING)
         self._pace = min(max(live.pace, faded), self.patience)
-        made = Made(number, f"{layer} layer, seed {self.options.seed}, sequence {number}", _met(steps, ran), ground)
+        origin = f"{layer} layer, seed {self.options.seed}, sequence {number}"
+        made = Made(number, origin, _met(steps, ran), ground, tuple(live.last))
+        live.last.append(made.steps)
         self.corpus.note(layer, steps, triples(ran.history, ran.marks))
         if not await self._judge(layer, made, ran):
             await live.spend()  # what earlier sequences left in it is no good ground for later ones
@@ -232,7 +235,14 @@ class Campaign:
             self.progress.looking -= 1
 
     async def _look_into(self, signature: Signature, made: Made) -> None:
-        confirmed = await self._investigation(is_served=made.ground.is_served).confirmed(signature, made.steps)
+        """On its own first; else together with what the process had served before, which may be the cause."""
+        investigation = self._investigation(is_served=made.ground.is_served)
+        confirmed = await investigation.confirmed(signature, made.steps)
+        if confirmed is None and made.before and signature not in (LEFTOVER, MEMORY):
+            whole = joined([*made.before, made.steps])
+            confirmed = await investigation.confirmed(signature, whole, rounds=1)
+            if confirmed is not None:
+                made = replace(made, origin=f"{made.origin}, and those before it", steps=whole)
         if confirmed is None:
             self._unproven(signature, made)
             return

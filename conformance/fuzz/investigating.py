@@ -57,10 +57,10 @@ class Investigation:
     seconds: float = SECONDS
     is_served: bool = False
 
-    async def confirmed(self, signature: Signature, steps: Steps) -> Confirmed | None:
-        """None where no fresh process showed it in ten tries."""
+    async def confirmed(self, signature: Signature, steps: Steps, *, rounds: int = REPEATS // 2) -> Confirmed | None:
+        """None where no fresh process showed it in two tries a round."""
         trial = self._trial(signature)
-        first = await self._first(trial, steps)
+        first = await self._first(trial, steps, rounds)
         if first is None:
             return None
         tries, steps, shown = first
@@ -125,12 +125,12 @@ class Investigation:
     def _trial(self, signature: Signature) -> Trial:
         return Trial(self.profile, self.rules, self.seed, signature)
 
-    async def _first(self, trial: Trial, steps: Steps) -> tuple[int, Steps, Shown] | None:
+    async def _first(self, trial: Trial, steps: Steps, rounds: int) -> tuple[int, Steps, Shown] | None:
         """In which round of tries it showed, and with which steps: with the demands and, side by side, without, since a
         scenario ends at the first that is not met. What takes long is not tried as often."""
         plain = [step for step in steps if "require" not in step]
         ways = [steps, plain] if len(plain) < len(steps) else [steps, steps]
-        rounds = 1 if trial.signature in (LEFTOVER, MEMORY) else REPEATS // 2  # no race shows them
+        rounds = 1 if trial.signature in (LEFTOVER, MEMORY) else rounds  # no race shows them
         deadline = time.monotonic() + _LOOKING
         for number in range(1, rounds + 1):
             looks = await asyncio.gather(*(trial.fresh(way, self.brief) for way in ways))

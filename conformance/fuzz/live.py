@@ -7,10 +7,12 @@ A sequence sees a connection of which it cannot tell that it was not begun for i
 import asyncio
 import shutil
 import tempfile
+from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from conformance.fuzz.writing import Steps
 from conformance.history import Event, Recorder, controls
 from conformance.history.events import Direction
 from conformance.model import ScriptedModel
@@ -28,6 +30,7 @@ from conformance.wire import Envelope, encode
 CLIENT: Final = "ada"
 """The name of the connection that is lent."""
 
+_REMEMBERED: Final = 3  # sequences
 _LIFE: Final = 150  # sequences that one process serves
 _FULL: Final = 0.5  # of what a connection may write
 Made = TypeVar("Made")
@@ -141,6 +144,7 @@ class Live:
     def __init__(self, profile: Profile, setting: Setting) -> None:
         self.setting = setting
         self.served = 0
+        self.last: deque[Steps] = deque(maxlen=_REMEMBERED)  # the steps of the sequences that it served last
         self.pace = 0.0
         self.relay = Relay()
         self.model = ScriptedModel(self.relay) if setting.has_model else None

@@ -86,9 +86,11 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A sequence that was played: its number, where it came from, and those of its steps whose situation arose."""
+    """A sequence that was played: its number, where it came from, and those of its steps whose situation arose.
+    `before` are the steps of the sequences that the process served last, the earliest first."""
 
     number: int
     origin: str
     steps: Steps
     ground: Ground
+    before: tuple[Steps, ...] = ()

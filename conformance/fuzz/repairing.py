@@ -1,11 +1,17 @@
 """Sequences that mutation or shrinking has made, brought into order again: no step names what is not there, none needs
 what the target does not offer."""
 
+import re
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Final
 
 from conformance.fuzz.world import World
 from conformance.fuzz.writing import Steps
+
+_NAMING: Final = ("of", "same-as", "response", "message", "model-request", "for")  # keys whose value names a request
+_ALIASES: Final = frozenset({"as", "in", "begun", "idle", *_NAMING})
+_IN_BRACES: Final = re.compile(r"(?<=\{session\.)[^}.]+")
 
 
 def fitting(steps: Steps, world: World) -> Steps:
@@ -71,6 +77,48 @@ def repaired(steps: Steps) -> Steps:
     return [_ended(step, following) for step, following in zip_longest(kept, kept[1:])]
 
 
+def joined(sequences: Sequence[Steps]) -> Steps:
+    """One sequence that does what these did one after the other on one process: the aliases of the earlier ones are
+    kept apart, and their sessions are closed."""
+    made: Steps = []
+    for number, steps in enumerate(sequences[:-1], 1):
+        earlier = [renamed(step, f"{{}}-{number}".format) for step in steps]
+        made += [*earlier, *_closing(earlier)]
+    return repaired([*made, *sequences[-1]])
+
+
+def renamed(step: dict[str, Any], rename: Callable[[str], str]) -> dict[str, Any]:
+    """The step with other aliases of sessions and requests."""
+    ((verb, given),) = step.items()
+    if not isinstance(given, dict):
+        return step
+    aliases = _ALIASES - {"as"} if verb == "connect" else _ALIASES
+    return {verb: {key: _named_anew(value, rename, is_alias=key in aliases) for key, value in given.items()}}
+
+
+def _named_anew(value: Any, rename: Callable[[str], str], *, is_alias: bool) -> Any:
+    """An alias, or several; or any value in which aliases of sessions stand in braces."""
+    if isinstance(value, str):
+        return rename(value) if is_alias else _IN_BRACES.sub(lambda found: rename(found.group()), value)
+    if isinstance(value, list):
+        return [_named_anew(item, rename, is_alias=is_alias) for item in value]
+    if isinstance(value, dict):
+        return {key: _named_anew(item, rename, is_alias=False) for key, item in value.items()}
+    return value
+
+
+def _closing(steps: Steps) -> Steps:
+    """Closes the sessions that the steps leave open."""
+    made: dict[str, dict[str, Any]] = {}
+    for step in steps:
+        ((verb, given),) = step.items()
+        if verb == "new-session":
+            made[given["as"]] = {"close": {"by": given["by"], "in": given["as"]}}
+        elif verb in ("close", "delete"):
+            made.pop(given["in"], None)
+    return list(made.values())
+
+
 def _ended(step: dict[str, Any], following: dict[str, Any] | None) -> dict[str, Any]:
     given = step.get("send")
     if not isinstance(given, dict) or "ending" not in given:
@@ -90,7 +138,7 @@ def _names(given: dict[str, Any], *keys: str) -> list[str]:
 
 
 def _named(given: dict[str, Any]) -> list[str]:
-    return _names(given, "of", "same-as", "response", "message", "model-request", "for")
+    return _names(given, *_NAMING)
 
 
 def _sessions_in(value: Any) -> set[str]:

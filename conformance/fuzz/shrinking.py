@@ -11,10 +11,11 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from conformance.fuzz.moves import DELAYED
-from conformance.fuzz.repairing import repaired
+from conformance.fuzz.repairing import renamed, repaired
 from conformance.fuzz.writing import Steps
 
 SECONDS: Final = 60.0
@@ -45,6 +46,7 @@ class Shrinking:
         while not self.gave_up:
             before = json.dumps(best)
             best = await self._simpler(best, _without_a_kind)
+            best = await self._simpler(best, _in_one_session)
             best = await self._fewer_steps(best)
             best = await self._simpler(best, _simpler_steps)
             best = await self._simpler(best, _shorter_delays)
@@ -124,6 +126,18 @@ def _kinds(step: dict[str, Any]) -> list[tuple[str, str]]:
     return [("verb", verb), *named, *made]
 
 
+def _in_one_session(steps: Steps) -> Iterator[Steps]:
+    """Each sequence in which what one session does is done in another one that is there before it."""
+    made = [step["new-session"]["as"] for step in steps if "new-session" in step]
+    for earlier, later in itertools.combinations(made, 2):
+        others = [step for step in steps if step.get("new-session", {}).get("as") != later]
+        yield repaired([renamed(step, partial(_one_for_another, earlier, later)) for step in others])
+
+
+def _one_for_another(one: str, another: str, name: str) -> str:
+    return one if name == another else name
+
+
 def _simpler_steps(steps: Steps) -> Iterator[Steps]:
     """Each sequence in which one step says less; delays stay."""
     for place, step in enumerate(steps):
@@ -197,13 +211,14 @@ def _without_two(steps: Steps) -> Iterator[Steps]:
 
 
 def _a_delay_for_a_step(steps: Steps) -> Iterator[Steps]:
-    """Each sequence with one step less and a long delay before a later one: what an answer in between would prove, time
-    does, too."""
+    """Each sequence with one step less and a long delay before a later one, or the one before it: what an answer in
+    between would prove, time does, too."""
     if len(steps) <= _FEW:
-        for later, earlier in itertools.combinations(range(len(steps) - 1, 0, -1), 2):
-            if _can_wait(steps[later]):
-                made = [*steps[:later], _later(steps[later], _LONG), *steps[later + 1 :]]
-                yield repaired([step for place, step in enumerate(made) if place != earlier])
+        pairs = [*itertools.combinations(range(len(steps) - 1, 0, -1), 2)]
+        for waits, gone in [*pairs, *((place - 1, place) for place in range(len(steps) - 1, 1, -1))]:
+            if _can_wait(steps[waits]):
+                made = [*steps[:waits], _later(steps[waits], _LONG), *steps[waits + 1 :]]
+                yield repaired([step for place, step in enumerate(made) if place != gone])
 
 
 def _can_wait(step: dict[str, Any]) -> bool:
