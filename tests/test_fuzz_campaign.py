@@ -363,3 +363,15 @@ def test_what_an_earlier_sequence_has_caused_is_shown_together_with_it() -> None
     assert failure.origin == "sequence 3, and those before it"
     assert len(failure.steps) <= 6
     assert not campaign.progress.unconfirmed
+
+
+def test_nobody_looks_for_more_than_is_wanted_while_it_is_made_small() -> None:
+    campaign = Campaign(Profile(), Options(enough=2), lambda campaign: None)
+    with campaign._being_told():
+        assert campaign._wanted.is_set()  # another one is wanted
+        with campaign._being_told():
+            assert not campaign._wanted.is_set()
+        assert campaign._wanted.is_set()  # it may have come to nothing
+    endless = Campaign(Profile(), Options(), lambda campaign: None)
+    with endless._being_told():
+        assert endless._wanted.is_set()

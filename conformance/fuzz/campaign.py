@@ -65,6 +65,9 @@ class Campaign:
         self._shortest: dict[Signature, int] = {}  # steps of the sequences that did not confirm it
         self._races: dict[Signature, list[tuple[Confirmed, Made]]] = {}
         self._investigating = asyncio.Semaphore(max(1, options.jobs // 4))
+        self._telling = 0  # failures that are being made small
+        self._wanted = asyncio.Event()  # more of them are
+        self._wanted.set()
 
     @property
     def patience(self) -> float:
@@ -104,7 +107,7 @@ class Campaign:
     async def _work(self) -> None:
         lives: dict[bool, Live] = {}
         try:
-            while not self.is_over:
+            while await self._wanted.wait() and not self.is_over:
                 number = next(self._numbers)
                 random = Random(f"{self.options.seed}/{number}")
                 ground = self._ground(random)
@@ -256,10 +259,12 @@ class Campaign:
         await self._tell(signature)
 
     async def _tell(self, signature: Signature) -> None:
-        """The failure that was confirmed: of the sequences that show it, the surest and shortest one."""
+        """The failure that was confirmed: of the sequences that show it, the surest and shortest one. Nobody looks for
+        more than is wanted meanwhile: it would only make this slower."""
         confirmed, made = min(self._races[signature], key=lambda each: (each[0].is_race, len(each[0].steps)))
         investigation = self._investigation(is_served=made.ground.is_served)
-        found = await investigation.told(confirmed, next(self._failure_numbers), made.origin)
+        with self._being_told():
+            found = await investigation.told(confirmed, next(self._failure_numbers), made.origin)
         del self._races[signature]
         if found is None:
             self._unproven(signature, made)
@@ -270,6 +275,17 @@ class Campaign:
         self.progress.shown[failure.number] = shown
         await self._write(failure)
         self._told(self)
+
+    @contextlib.contextmanager
+    def _being_told(self) -> Iterator[None]:
+        self._telling += 1
+        if self.options.enough is not None and len(self.progress.failures) + self._telling >= self.options.enough:
+            self._wanted.clear()
+        try:
+            yield
+        finally:
+            self._telling -= 1
+            self._wanted.set()
 
     def _unproven(self, signature: Signature, made: Made) -> None:
         self.progress.unconfirmed[signature] = made.origin

@@ -21,6 +21,7 @@ from conformance.fuzz.writing import Steps
 SECONDS: Final = 60.0
 Shows = Callable[[Steps], Awaitable[bool]]
 _SIDE_BY_SIDE: Final = 3
+_SLOW: Final = 500  # milliseconds of delays: trying it is mostly waiting, and twice as many can do that
 _KEPT: Final = frozenset({"by", "in", "as", "of", "trigger", "method", "response", "message", "model-request"})
 _DELAYS: Final = (25, 100)  # milliseconds in the place of a demand
 _LONG: Final = 1_100  # milliseconds, after which what was sent before has been met
@@ -65,7 +66,8 @@ class Shrinking:
         while length:
             places = list(range(len(best) - length, 0, -max(1, length // 2)))
             while places:
-                tried, places = places[:_SIDE_BY_SIDE], places[_SIDE_BY_SIDE:]
+                few = _side_by_side(best)
+                tried, places = places[:few], places[few:]
                 found = await self._first([repaired(best[:at] + best[at + length :]) for at in tried], best)
                 if found is not None:
                     place, best = min(tried[found[0]], len(found[1]) - length), found[1]
@@ -78,7 +80,7 @@ class Shrinking:
     ) -> Steps:
         """The first of the candidates that still shows the failure, and so on from that one, unless `is_last`."""
         waiting = simpler(best)
-        while tried := list(itertools.islice(waiting, _SIDE_BY_SIDE)):
+        while tried := list(itertools.islice(waiting, _side_by_side(best))):
             found = await self._first(tried, best)
             if found is not None:
                 best = found[1]
@@ -107,6 +109,11 @@ class Shrinking:
         if key not in self.asked:
             self.asked[key] = await self.shows(candidate)
         return self.asked[key]
+
+
+def _side_by_side(steps: Steps) -> int:
+    given = [given for step in steps for given in step.values() if isinstance(given, dict)]
+    return _SIDE_BY_SIDE * (2 if sum(each.get("after", 0) for each in given) >= _SLOW else 1)
 
 
 def _without_a_kind(steps: Steps) -> Iterator[Steps]:
