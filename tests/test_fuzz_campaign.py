@@ -13,14 +13,14 @@ import pytest
 from conformance.cli import status_of
 from conformance.fuzz.campaign import Campaign
 from conformance.fuzz.findings import Failure, load
-from conformance.fuzz.investigating import Investigation
+from conformance.fuzz.investigating import Confirmed, Investigation
 from conformance.fuzz.live import CLIENT, Live
 from conformance.fuzz.playing import Ran, on_fresh, on_live
 from conformance.fuzz.progress import LAYERS, Made, Options
 from conformance.fuzz.reporting import status_line
 from conformance.fuzz.situations import triples
 from conformance.fuzz.trying import Shown, Trial
-from conformance.fuzz.verdicts import Signature, decided, findings, rules
+from conformance.fuzz.verdicts import LEFTOVER, Signature, decided, findings, rules
 from conformance.fuzz.world import world_of
 from conformance.fuzz.writing import Steps, scenario_of
 from conformance.history import read_transcript
@@ -375,3 +375,26 @@ def test_nobody_looks_for_more_than_is_wanted_while_it_is_made_small() -> None:
     endless = Campaign(Profile(), Options(), lambda campaign: None)
     with endless._being_told():
         assert endless._wanted.is_set()
+
+
+def test_a_sequence_that_shows_it_each_time_is_waited_for_but_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = Campaign(Profile(), Options(), lambda campaign: None)
+    made, told = Made(1, "here", PROMPT, campaign._own), []
+
+    async def confirmed(self: Investigation, signature: Signature, steps: Steps, *, rounds: int = 5) -> Confirmed:
+        return Confirmed(signature, steps, is_race=False, lives=signature != CRASH, is_quick=True)
+
+    async def tell(signature: Signature) -> None:
+        told.append(signature)
+        del campaign._races[signature]
+
+    monkeypatch.setattr(Investigation, "confirmed", confirmed)
+    monkeypatch.setattr(campaign, "_tell", tell)
+    asyncio.run(campaign._look_into(LEFTOVER, made))
+    assert told == [LEFTOVER]
+    asyncio.run(campaign._look_into(CRASH, made))
+    asyncio.run(campaign._tell_overdue())
+    assert told == [LEFTOVER]  # only a fresh process shows the other one: each try costs a start
+    campaign.progress.found = dict.fromkeys(campaign.progress.found, -11.0)
+    asyncio.run(campaign._tell_overdue())
+    assert told == [LEFTOVER, CRASH]

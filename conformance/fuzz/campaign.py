@@ -41,6 +41,7 @@ _MOST_OF_A_RULE: Final = 4  # failures that are told of one rule
 _MOST_TRIES: Final = 3  # to confirm one suspicion, each from another sequence
 _ANY_NUMBER: Final = 10**9  # of steps
 _MOST_RACES: Final = 3  # sequences that show a failure now and then, before one of them is made smaller
+_LONGEST_WAIT: Final = 10.0  # seconds for as many of them
 _LEAST_PATIENCE: Final = 1.5  # seconds
 _UNKNOWN: Final = 0.5  # seconds of an answer, until the agent has shown how quick it is
 _PACES: Final = 10  # of the slowest answer of late: a patience that suffices while many sequences are tried
@@ -164,6 +165,7 @@ class Campaign:
         if not await self._judge(layer, made, ran):
             await live.spend()  # what earlier sequences left in it is no good ground for later ones
         await self._weigh(live, made)
+        await self._tell_overdue()
 
     def _made(self, random: Random, world: World) -> tuple[str, Steps]:
         chosen = list(self.options.layers)
@@ -253,15 +255,18 @@ class Campaign:
         self.progress.found.setdefault(signature, self.progress.seconds)
         races = self._races.setdefault(signature, [])
         races.append((confirmed, made))
-        if confirmed.is_race and len(races) < _MOST_RACES and not self.is_over:
+        is_sure = confirmed.lives and not confirmed.is_race
+        if not is_sure and len(races) < _MOST_RACES and not self.is_over:
             self.progress.investigated.discard(signature)  # a sequence that always shows it would tell more
             return
         await self._tell(signature)
 
     async def _tell(self, signature: Signature) -> None:
-        """The failure that was confirmed: of the sequences that show it, the surest and shortest one. Nobody looks for
-        more than is wanted meanwhile: it would only make this slower."""
-        confirmed, made = min(self._races[signature], key=lambda each: (each[0].is_race, len(each[0].steps)))
+        """The failure that was confirmed: of the sequences that show it, the surest one, then what a process shows that
+        has served others (trying it costs little), then the shortest. Nobody looks for more than is wanted meanwhile:
+        it would only make this slower."""
+        races = self._races[signature]
+        confirmed, made = min(races, key=lambda each: (each[0].is_race, not each[0].lives, len(each[0].steps)))
         investigation = self._investigation(is_served=made.ground.is_served)
         with self._being_told():
             found = await investigation.told(confirmed, next(self._failure_numbers), made.origin)
@@ -292,6 +297,15 @@ class Campaign:
         self.progress.tries[signature] += 1
         self._shortest[signature] = min(len(made.steps), self._shortest.get(signature, _ANY_NUMBER))
         self.progress.investigated.discard(signature)  # another sequence may show it
+
+    async def _tell_overdue(self) -> None:
+        """What was put off until something surer came, for too long."""
+        for signature in list(self._races):
+            waited = self.progress.seconds - self.progress.found[signature]
+            if waited > _LONGEST_WAIT and signature not in self.progress.investigated:
+                self.progress.investigated.add(signature)
+                async with self._investigating:
+                    await self._tell(signature)
 
     async def _tell_races(self) -> None:
         """What was put off until something surer came, and nothing did."""

@@ -18,6 +18,7 @@ from conformance.profile import Profile
 from conformance.rules import Rule
 
 _TRIES: Final = 3  # for each smaller sequence, of what does not always show
+_LOOKS: Final = 5  # with all patience, before it was only slow
 _QUICK: Final = 2.0  # seconds for that many tries, the start of the process included: then a few more cost little
 _LOOKING: Final = 12.0  # seconds, after which a suspicion that does not show is tried no more
 _SIDE_BY_SIDE: Final = 2
@@ -130,7 +131,7 @@ class Investigation:
         scenario ends at the first that is not met. What takes long is not tried as often."""
         plain = [step for step in steps if "require" not in step]
         ways = [steps, plain] if len(plain) < len(steps) else [steps, steps]
-        rounds = 1 if trial.signature in (LEFTOVER, MEMORY) else rounds  # no race shows them
+        rounds = 1 if trial.signature == MEMORY else rounds  # no race shows it
         deadline = time.monotonic() + _LOOKING
         for number in range(1, rounds + 1):
             looks = await asyncio.gather(*(trial.fresh(way, self.brief) for way in ways))
@@ -147,7 +148,7 @@ class Investigation:
         is_left = trial.signature == LEFTOVER
         if not is_left and not is_of_patience(shown.finding):
             return True
-        for _ in range(_TRIES):
+        for _ in range(_LOOKS):
             if await trial.fresh(steps, self.patience, brief=not is_left) is not None:
                 return True
         return False
@@ -167,6 +168,8 @@ class Investigation:
             async with Bench(trial, self.brief) as bench:
                 found = await _smaller(bench.shows, confirmed.steps, self.seconds, is_race=is_race, times=times)
             shown = await last_shown(on_fresh, found.trail, is_race=is_race)
+            if shown < len(found.trail) and not is_race:  # there it is one: what is small tells more than what is sure
+                shown = max(shown, await last_shown(on_fresh, found.trail, is_race=True))
             if shown == len(found.trail):
                 return found
             trail = found.trail[:shown]

@@ -24,6 +24,7 @@ _SIDE_BY_SIDE: Final = 3
 _SLOW: Final = 500  # milliseconds of delays: trying it is mostly waiting, and twice as many can do that
 _KEPT: Final = frozenset({"by", "in", "as", "of", "trigger", "method", "response", "message", "model-request"})
 _DELAYS: Final = (25, 100)  # milliseconds in the place of a demand
+_A_MOMENT: Final = 5  # milliseconds, what a step takes
 _LONG: Final = 1_100  # milliseconds, after which what was sent before has been met
 _FEW: Final = 10  # steps
 _SIMPLER: Final[tuple[Any, ...]] = (None, {}, [], "", 0)
@@ -218,9 +219,14 @@ def _without_two(steps: Steps) -> Iterator[Steps]:
 
 
 def _a_delay_for_a_step(steps: Steps) -> Iterator[Steps]:
-    """Each sequence with one step less and a long delay before a later one, or the one before it: what an answer in
-    between would prove, time does, too."""
+    """Each sequence with one step less, and the next one as much later; or a long delay before any later one, or the
+    one before it: what an answer in between would prove, time does, too."""
     if len(steps) <= _FEW:
+        for place in range(len(steps) - 2, 0, -1):
+            if _can_wait(steps[place + 1]):
+                ((_, given),) = steps[place].items()
+                delay = given.get("after", _A_MOMENT) if isinstance(given, dict) else _A_MOMENT
+                yield repaired([*steps[:place], _later(steps[place + 1], delay), *steps[place + 2 :]])
         pairs = [*itertools.combinations(range(len(steps) - 1, 0, -1), 2)]
         for waits, gone in [*pairs, *((place - 1, place) for place in range(len(steps) - 1, 1, -1))]:
             if _can_wait(steps[waits]):
