@@ -219,14 +219,15 @@ def _without_two(steps: Steps) -> Iterator[Steps]:
 
 
 def _a_delay_for_a_step(steps: Steps) -> Iterator[Steps]:
-    """Each sequence with one step less, and the next one as much later; or a long delay before any later one, or the
-    one before it: what an answer in between would prove, time does, too."""
+    """Each sequence with one step less, and the next one later by what it took, or more; or a long delay before any
+    later one, or the one before it: what an answer in between would prove, time does, too."""
     if len(steps) <= _FEW:
         for place in range(len(steps) - 2, 0, -1):
             if _can_wait(steps[place + 1]):
                 ((_, given),) = steps[place].items()
-                delay = given.get("after", _A_MOMENT) if isinstance(given, dict) else _A_MOMENT
-                yield repaired([*steps[:place], _later(steps[place + 1], delay), *steps[place + 2 :]])
+                own = given.get("after", _A_MOMENT) if isinstance(given, dict) else _A_MOMENT
+                for delay in sorted({own, *_DELAYS}):
+                    yield repaired([*steps[:place], _later(steps[place + 1], delay), *steps[place + 2 :]])
         pairs = [*itertools.combinations(range(len(steps) - 1, 0, -1), 2)]
         for waits, gone in [*pairs, *((place - 1, place) for place in range(len(steps) - 1, 1, -1))]:
             if _can_wait(steps[waits]):
