@@ -69,13 +69,14 @@ def sought(slug: str, budget: float, jobs: int, seed: int) -> Sought:
     progress, count = campaign.progress, sum(campaign.progress.sequences.values())
     found = next((f for f in progress.failures if f.signature.rule in FAULTS[slug].rules), None)
     others = tuple(str(f.signature) for f in progress.failures if f is not found)
+    after = min((at for shown, at in progress.found.items() if shown.rule in FAULTS[slug].rules), default=None)
     if found is None:
         return Sought(slug, count, progress.seconds, others=others)
     return Sought(
         slug,
         count,
         progress.seconds,
-        found.found_after,
+        after,
         len(found.steps),
         found.how_often,
         found.gave_up,

@@ -165,7 +165,9 @@ class Campaign:
         if not await self._judge(layer, made, ran):
             await live.spend()  # what earlier sequences left in it is no good ground for later ones
         await self._weigh(live, made)
-        await self._tell_overdue()
+        if self._overdue():
+            async with self._investigating:
+                await self._tell_overdue()
 
     def _made(self, random: Random, world: World) -> tuple[str, Steps]:
         chosen = list(self.options.layers)
@@ -236,6 +238,7 @@ class Campaign:
                     self.progress.left[signature] = made.origin
                 else:
                     await self._look_into(signature, made)
+                    await self._tell_overdue()  # before the next one is looked into
         finally:
             self.progress.looking -= 1
 
@@ -299,13 +302,19 @@ class Campaign:
         self.progress.investigated.discard(signature)  # another sequence may show it
 
     async def _tell_overdue(self) -> None:
-        """What was put off until something surer came, for too long."""
-        for signature in list(self._races):
-            waited = self.progress.seconds - self.progress.found[signature]
-            if waited > _LONGEST_WAIT and signature not in self.progress.investigated:
-                self.progress.investigated.add(signature)
-                async with self._investigating:
-                    await self._tell(signature)
+        """What was put off until something surer came, for too long. With nothing else being investigated."""
+        for signature in self._overdue():
+            if self.is_over and self.progress.failures:
+                return
+            self.progress.investigated.add(signature)
+            await self._tell(signature)
+
+    def _overdue(self) -> list[Signature]:
+        found, now = self.progress.found, self.progress.seconds
+        waiting = self._races.keys() - self.progress.investigated
+        return [
+            signature for signature in self._races if signature in waiting and now - found[signature] > _LONGEST_WAIT
+        ]
 
     async def _tell_races(self) -> None:
         """What was put off until something surer came, and nothing did."""
