@@ -179,7 +179,8 @@ def _print(seen: Seen) -> None:
     others = sorted(set(seen.failed) - seen.owed)
     mark = "ok   " if seen.agrees else "WRONG"
     about = seen.variant.breaks or "(odd, and right)"
-    print(f"{mark} {seen.variant.slug:34} {about:44} {seen.seconds:5.1f} s  {' '.join(others)}", flush=True)
+    why = "" if seen.agrees else f"{seen.verdict} {' '.join(seen.problems[:1])} "
+    print(f"{mark} {seen.variant.slug:34} {about:44} {seen.seconds:5.1f} s  {why}{' '.join(others)}", flush=True)
 
 
 def main() -> int:
