@@ -288,6 +288,21 @@ class TestInsertionReported:
         assert story.fails(self.rule) == ["the inserted message 'u' was never reported"]
         assert seqs(story, self.rule) == [[4, 5, 8]]
 
+    @pytest.mark.parametrize(("steps", "fails"), [("close", 0), ("close resume", 1), ("", 1)])
+    def test_told_to_those_who_are_attached(self, steps: str, fails: int) -> None:
+        """One of two clients has closed the session, and prompts in it all the same."""
+        story = foreign().initialize(at="bob")
+        if "close" in steps:
+            story.reply(story.request("session/close", {"sessionId": "s"}))
+        story.reply(story.resume(at="bob"), at="bob")
+        if "resume" in steps:
+            story.reply(story.resume())
+        id = story.prompt("Hello")
+        story.user("u", "Hello", at="bob").reply(id, messageId="u")
+        for at in ("bob", "ada"):
+            story.running(at=at).says("a", "Hi", at=at).idle("end_turn", at=at)
+        assert len(story.fails(self.rule)) == fails
+
     def test_never_though_running_came_first(self) -> None:
         story = foreign()
         id = story.prompt("Hello")

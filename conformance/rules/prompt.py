@@ -291,7 +291,7 @@ def _has_an_earlier_id(submission: Submission) -> Verdict:
     proof="no such update by the idle that ends a running span begun after the response, or by a barrier request on "
     "a quiet connection",
     never="the update arriving before the response; a report in chunks only; a report with no metadata-only update; "
-    "a session that is closed meanwhile",
+    "a session that is closed meanwhile; a report to those who are attached, where the client had closed the session",
 )
 def insertion_reported(submission: Submission) -> Verdict:
     response = submission.response
@@ -314,11 +314,23 @@ def insertion_reported(submission: Submission) -> Verdict:
         (late, "by now it would have been reported, and was not"),
     )
     own = next((update for update in submission.reports if update.view is submission.view), None)
+    if own is None and submission.reports and _had_left(submission):
+        return  # who is attached was told
     if own is not None:
         told = (own.event, "it is reported only now")
         yield warning(f"the inserted message {submission.message_id!r} was reported late", *proof, told)
     else:
         yield violation(f"the inserted message {submission.message_id!r} was never reported", *proof)
+
+
+def _had_left(submission: Submission) -> bool:
+    """Whether the session was closed on this connection before the prompt, and not resumed there since."""
+    connection = submission.request.connection
+    closes = [own for own in submission.session.closes_before(submission.seq) if own.connection is connection]
+    if not closes or submission.view is None:
+        return False
+    resumed = submission.view.replay_after(closes[-1].seq)
+    return resumed is None or resumed.seq > submission.seq
 
 
 def no_success_before_insertion_findings(submission: Submission) -> Verdict:
