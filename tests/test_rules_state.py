@@ -281,6 +281,11 @@ class TestLeavesRequiresAction:
         story = self.answered().says("a", "Done.").idle("end_turn")
         assert story.fails(self.rule) == ["the work went on, and running was not reported"]
 
+    def test_last_words_of_what_was_stopped_before_it_asked(self) -> None:
+        story = foreign().cancel()
+        story = allow(waits(ask(accepted(story).running())))
+        assert story.says("a", "(interrupted)").idle("cancelled").fails(self.rule) == []
+
     def test_a_tool_call(self) -> None:
         assert tool(self.answered(), "in_progress").after(1).running().fails(self.rule)
         assert tool(self.answered(), "in_progress").running().fails(self.rule) == []

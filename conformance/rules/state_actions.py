@@ -87,8 +87,9 @@ def _after_the_answer(
     proof = [(state.event, "the work waits for the user"), (answer, "who has answered all that was asked")]
     is_end = next_asked is None and following is not None and following.is_idle
     may_end = is_end or beyond is None  # where the history breaks off
-    if resumed is not None and may_end and view.session.stops_between(state.seq, resumed.seq):
-        return  # the last words of what a client stopped
+    is_cancelled = is_end and following is not None and following.stop_reason == "cancelled"
+    if resumed is not None and may_end and (is_cancelled or view.session.stops_between(state.seq, resumed.seq)):
+        return  # the last words of what a client stopped, perhaps before it was asked anything
     if resumed is not None:
         is_burst = beyond is not None and not is_end and beyond.t - resumed.event.t < BURST
         tell = warning if is_burst else violation
