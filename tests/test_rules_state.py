@@ -282,9 +282,15 @@ class TestLeavesRequiresAction:
         assert story.fails(self.rule) == ["the work went on, and running was not reported"]
 
     def test_last_words_of_what_was_stopped_before_it_asked(self) -> None:
-        story = foreign().cancel()
-        story = allow(waits(ask(accepted(story).running())))
+        story = foreign()
+        id = story.prompt("Hello")
+        story.cancel().user("u", "Hello").reply(id, messageId="u").running()
+        story = allow(waits(ask(story)))
         assert story.says("a", "(interrupted)").idle("cancelled").fails(self.rule) == []
+
+    def test_last_words_that_an_earlier_stop_does_not_explain(self) -> None:
+        story = allow(waits(ask(accepted(foreign().cancel()).running())))
+        assert story.says("a", "(interrupted)").idle("cancelled").fails(self.rule)
 
     def test_a_tool_call(self) -> None:
         assert tool(self.answered(), "in_progress").after(1).running().fails(self.rule)

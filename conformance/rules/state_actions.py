@@ -87,8 +87,7 @@ def _after_the_answer(
     proof = [(state.event, "the work waits for the user"), (answer, "who has answered all that was asked")]
     is_end = next_asked is None and following is not None and following.is_idle
     may_end = is_end or beyond is None  # where the history breaks off
-    is_cancelled = is_end and following is not None and following.stop_reason == "cancelled"
-    if resumed is not None and may_end and (is_cancelled or view.session.stops_between(state.seq, resumed.seq)):
+    if resumed is not None and may_end and view.session.stops_between(_asked_for(work, state), resumed.seq):
         return  # the last words of what a client stopped, perhaps before it was asked anything
     if resumed is not None:
         is_burst = beyond is not None and not is_end and beyond.t - resumed.event.t < BURST
@@ -112,6 +111,14 @@ def _after_the_answer(
                 *proof,
                 (waited, "and nothing came within the patience"),
             )
+
+
+def _asked_for(work: Work, state: State) -> float:
+    """The position of the first prompt of that work until then, which a cancel may have followed before anything was
+    reported; else where the work begins."""
+    before = work.previous.ended_at if work.previous is not None else -1.0
+    submissions = work.view.session.inserted_between(before, state.seq)
+    return min((submission.seq for submission in submissions), default=work.seq)
 
 
 def _asks_elsewhere(view: View, seq: float) -> bool:
