@@ -385,6 +385,7 @@ def test_a_sequence_that_shows_it_each_time_is_waited_for_but_not_for_long(monke
         return Confirmed(signature, steps, is_race=False, lives=signature != CRASH, is_quick=True)
 
     async def tell(signature: Signature) -> None:
+        await asyncio.sleep(0)
         told.append(signature)
         del campaign._races[signature]
 
@@ -398,3 +399,23 @@ def test_a_sequence_that_shows_it_each_time_is_waited_for_but_not_for_long(monke
     campaign.progress.found = dict.fromkeys(campaign.progress.found, -11.0)
     asyncio.run(campaign._tell_overdue())
     assert told == [LEFTOVER, CRASH]
+
+
+def test_two_workers_do_not_tell_the_same_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = Campaign(Profile(), Options(jobs=8), lambda campaign: None)
+    made, told = Made(1, "here", PROMPT, campaign._own), []
+    for signature in (LEFTOVER, CRASH):
+        campaign._races[signature] = [(Confirmed(signature, PROMPT, True, True, True), made)]
+        campaign.progress.found[signature] = -11.0
+
+    async def tell(signature: Signature) -> None:
+        await asyncio.sleep(0)
+        told.append(signature)
+        del campaign._races[signature]
+
+    async def both() -> None:
+        await asyncio.gather(campaign._tell_overdue(), campaign._tell_overdue())
+
+    monkeypatch.setattr(campaign, "_tell", tell)
+    asyncio.run(both())
+    assert sorted(told, key=str) == sorted([LEFTOVER, CRASH], key=str)

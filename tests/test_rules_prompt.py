@@ -288,12 +288,14 @@ class TestInsertionReported:
         assert story.fails(self.rule) == ["the inserted message 'u' was never reported"]
         assert seqs(story, self.rule) == [[4, 5, 8]]
 
-    @pytest.mark.parametrize(("steps", "fails"), [("close", 0), ("close resume", 1), ("", 1)])
+    @pytest.mark.parametrize(("steps", "fails"), [("close", 0), ("close resume", 1), ("refused", 1), ("", 1)])
     def test_told_to_those_who_are_attached(self, steps: str, fails: int) -> None:
         """One of two clients has closed the session, and prompts in it all the same."""
         story = foreign().initialize(at="bob")
         if "close" in steps:
             story.reply(story.request("session/close", {"sessionId": "s"}))
+        elif steps == "refused":
+            story.refuse(story.request("session/close", {"sessionId": "s"}), -32603)
         story.reply(story.resume(at="bob"), at="bob")
         if "resume" in steps:
             story.reply(story.resume())

@@ -302,12 +302,10 @@ class Campaign:
         self.progress.investigated.discard(signature)  # another sequence may show it
 
     async def _tell_overdue(self) -> None:
-        """What was put off until something surer came, for too long. With nothing else being investigated."""
-        for signature in self._overdue():
-            if self.is_over and self.progress.failures:
-                return
-            self.progress.investigated.add(signature)
-            await self._tell(signature)
+        """What was put off for too long until something surer came; each looked up anew, for another worker may tell it."""
+        while (overdue := self._overdue()) and not (self.is_over and self.progress.failures):
+            self.progress.investigated.add(overdue[0])
+            await self._tell(overdue[0])
 
     def _overdue(self) -> list[Signature]:
         found, now = self.progress.found, self.progress.seconds

@@ -326,7 +326,8 @@ def insertion_reported(submission: Submission) -> Verdict:
 def _had_left(submission: Submission) -> bool:
     """Whether the session was closed on this connection before the prompt, and not resumed there since."""
     connection = submission.request.connection
-    closes = [own for own in submission.session.closes_before(submission.seq) if own.connection is connection]
+    before = submission.session.closes_before(submission.seq)
+    closes = [own for own in before if own.connection is connection and own.succeeded]
     if not closes or submission.view is None:
         return False
     resumed = submission.view.replay_after(closes[-1].seq)
