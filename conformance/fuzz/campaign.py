@@ -302,7 +302,7 @@ class Campaign:
         self.progress.investigated.discard(signature)  # another sequence may show it
 
     async def _tell_overdue(self) -> None:
-        """What was put off for too long until something surer came; each looked up anew, for another worker may tell it."""
+        """What was put off for too long. Each is looked up anew, for another worker may have told it."""
         while (overdue := self._overdue()) and not (self.is_over and self.progress.failures):
             self.progress.investigated.add(overdue[0])
             await self._tell(overdue[0])
