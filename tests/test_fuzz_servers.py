@@ -19,11 +19,11 @@ from conformance.fuzz.progress import Options
 from conformance.fuzz.verdicts import Signature
 from conformance.fuzz.writing import Steps, scenario_of
 from conformance.history import Recorder
+from conformance.peers.launch import free_port
 from conformance.peers.server import start_server
 from conformance.profile import Sessions, load_profile
 from conformance.resources import folder
 from tests.test_fuzz_campaign import PATIENCE, PROMPT, played, updates, violations
-from tests.test_peers_websocket import free_port
 
 TWO: Steps = [
     {"connect": "ada"},

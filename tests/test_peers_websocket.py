@@ -21,8 +21,10 @@ from conformance.peers import (
     ScriptedClient,
     WebSocketConnection,
     dial_websocket,
+    launch,
     start_server,
 )
+from conformance.peers.launch import free_port
 
 QUICK = Limits(grace=0.3, terminate_grace=0.3, startup_timeout=20)
 Agent = Callable[[ServerConnection], Awaitable[None]]
@@ -252,12 +254,6 @@ LISTENS = """
 """
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def started(code: str, scene: Callable[[Any], Awaitable[None]], limits: Limits = QUICK) -> list[Event]:
     recorder, port = Recorder(), free_port()
 
@@ -272,6 +268,31 @@ def started(code: str, scene: Callable[[Any], Awaitable[None]], limits: Limits =
 
     asyncio.run(asyncio.wait_for(whole(), 60))
     return recorder.history.events
+
+
+def test_who_listens_there_already_is_not_taken_for_the_server() -> None:
+    with socket.create_server(("127.0.0.1", free_port())) as other:
+        url = "ws://{}:{}/acp".format(*other.getsockname())
+        started = start_server([sys.executable, "-c", "assert False"], url=url, recorder=Recorder(), limits=QUICK)
+        with pytest.raises(AgentDidNotStart, match=r"something listens on .* before the server is started") as refused:
+            asyncio.run(started)
+    assert "{port}" in refused.value.hint
+
+
+def test_no_two_servers_are_given_one_port() -> None:
+    ports = [free_port() for _ in range(200)]
+    assert len(set(ports)) == len(ports)
+    assert max(ports) < 32_768  # where what a system gives to any begins, and with it what takes a port meanwhile
+
+
+def test_a_port_that_is_listened_on_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", free_port())) as other:
+        taken, free = other.getsockname()[1], free_port()
+        monkeypatch.setattr(launch, "_ports", lambda process: iter([taken, free]))
+        assert free_port() == free
+        monkeypatch.setattr(launch, "_ports", lambda process: iter([taken]))
+        with pytest.raises(AgentDidNotStart, match="no TCP port between"):
+            free_port()
 
 
 def test_a_server_is_awaited_and_stopped() -> None:

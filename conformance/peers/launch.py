@@ -3,11 +3,15 @@
 Knows the profile and the machine; starts nothing itself.
 """
 
+import contextlib
+import functools
+import itertools
 import os
+import random
 import shutil
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +23,11 @@ from conformance.resources import folder
 
 PEERS_DIR: Final = "ACP_PEERS_DIR"
 """The environment variable that names a folder with installed agents (its node_modules/.bin is searched)."""
+
+_PORTS: Final = range(10_000, 30_000)
+"""Below those that a system gives to whoever asks for any: no scripted model or client of ours takes one of these
+before the agent does."""
+_ENOUGH: Final = 1_000  # ports that one process goes through before it gives the first again
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +119,25 @@ def _values(workdir: Path, model_origin: str | None) -> dict[str, str]:
         "python": sys.executable,
         "fixtures": str(folder("fixtures")),
         "peers": os.path.abspath(os.environ.get(PEERS_DIR) or "."),
-        "port": str(_free_port()),
+        "port": str(free_port()),
     }
     if model_origin is not None:
         values |= {"model.origin": model_origin, "model.url": f"{model_origin}/v1"}
     return values
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_port() -> int:
+    """One that nobody listens on, and that is not on its way to another agent of this process."""
+    for port in itertools.islice(_ports(os.getpid()), _ENOUGH):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AgentDidNotStart(
+        f"no TCP port between {_PORTS[0]} and {_PORTS[-1]} is free", "end what holds them, or name one in the profile"
+    )
+
+
+@functools.cache
+def _ports(process: int) -> Iterator[int]:
+    """The ports in an order of this process's own; one that is forked from it takes another."""
+    return itertools.cycle(random.Random().sample(_PORTS, _ENOUGH))

@@ -17,6 +17,7 @@ from conformance.peers.limits import Limits
 
 _LAST_WORDS: Final = 1.0  # seconds for what a process that has ended wrote before
 _RETRY: Final = 0.05  # seconds between two looks whether it listens
+_TAKEN: Final = 0.5  # seconds in which whoever has the address before it accepts a connection
 _DEFAULT_PORTS: Final = {"ws": 80, "wss": 443, "http": 80, "https": 443}
 
 
@@ -32,15 +33,21 @@ async def start_server(
 ) -> "Server":
     """Starts `command` and waits until something listens where `url` leads.
 
-    Raises AgentDidNotStart where it cannot be started, ends before that, or takes more than `limits.startup_timeout`.
+    Raises AgentDidNotStart where it cannot be started, ends before that, or takes more than `limits.startup_timeout`;
+    and where something listens there already, which would be taken for it.
     """
     parts = urlsplit(url)
     if not parts.hostname or parts.scheme not in _DEFAULT_PORTS:
         raise AgentDidNotStart(f"{url!r} is no WebSocket address", "give one such as ws://127.0.0.1:{port}/acp")
+    host, port = parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme]
+    with contextlib.suppress(TimeoutError):
+        if await asyncio.wait_for(_accepts(host, port), _TAKEN):
+            hint = "end that, or let the suite choose: {port} in the address and in the command"
+            raise AgentDidNotStart(f"something listens on {host}:{port} before the server is started", hint)
     child = await spawn(command, cwd=cwd, env=env, limits=limits or Limits())
     server = Server(child, url, name, recorder)
     try:
-        await server.listens(parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme])
+        await server.listens(host, port)
     except BaseException:
         await server.kill()
         raise
@@ -75,9 +82,7 @@ class Server:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit):
                 while self.is_running:
-                    with contextlib.suppress(OSError):
-                        _, writer = await asyncio.open_connection(host, port)
-                        writer.close()
+                    if await _accepts(host, port):
                         return
                     await asyncio.sleep(_RETRY)
         if not self.is_running:
@@ -127,3 +132,12 @@ class Server:
         if self._killing is None and not self._is_stopping:
             self._recorder.control(self.name, controls.LIMIT, limit=limit, value=value)
             self._killing = asyncio.create_task(self._child.kill(), name=f"kill {self.name}")
+
+
+async def _accepts(host: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
