@@ -128,6 +128,24 @@ class TestCloseCancelsFirst:
         story.idle("end_turn").reply(close)
         assert len(story.fails(self.rule)) == 1
 
+    def two_clients(self, *, are_told: bool) -> Story:
+        """ada's work is held by the model; bob closes the session, and the work that he was told of ends."""
+        story = Story().begin().initialize(at="bob")
+        story.reply(story.resume(at="bob"), at="bob")
+        hers = story.prompt("Hello", nonce="acp-1")
+        his = story.prompt("Hello", nonce="acp-2", at="bob")
+        story.user("u1", "Hello acp-1").reply(hers, messageId="u1").running()
+        if are_told:
+            story.user("u1", "Hello acp-1", at="bob")
+        story.user("u2", "Hello acp-2", at="bob").reply(his, at="bob", messageId="u2").running(at="bob")
+        story.control("model-request", number=1, nonce="acp-1", last_user=True).control("model-held", number=1)
+        close = story.request("session/close", {"sessionId": "s"}, at="bob")
+        return story.idle("end_turn", at="bob").reply(close, at="bob")
+
+    def test_the_model_is_held_for_what_another_process_of_the_agent_does(self) -> None:
+        assert self.two_clients(are_told=True).fails(self.rule) != []
+        assert self.two_clients(are_told=False).fails(self.rule) == []
+
     @pytest.mark.parametrize("reason", ["end_turn", "error", None])
     def test_another_reason_and_a_cancelled_tool_call(self, reason: str | None) -> None:
         story, close = self.closing()

@@ -119,7 +119,8 @@ class Submission:
     def was_told_before(self, seq: float, view: View) -> bool:
         """Whether the connection of `view` was told of its message before that position."""
         own = view.messages.get(("user", self.message_id or ""))
-        return own is not None and own.first.seq < seq
+        told = [message for message in (own, *self.marked) if message is not None and message.view is view]
+        return any(message.first.seq < seq for message in told)
 
     @cached_property
     def is_command(self) -> bool:

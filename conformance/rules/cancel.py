@@ -216,13 +216,18 @@ def _fails_beside(update: Update, work: Work, cancel: Event) -> bool:
 
 def _is_held(request: ModelRequest, work: Work, cancel: Event) -> bool:
     """Whether the script held this model request of the work from before the cancel until the work's end. Its prompt
-    was inserted by then: the model and the agent are heard by two ways, and a work may be over before that."""
+    was inserted by then: the model and the agent are heard by two ways, and a work may be over before that. Another
+    client's was told of here: what is never told of is done by another process of the agent, beside this work."""
     if request.held is None or request.is_shared or request.held.seq > cancel.seq:
         return False
     if request.released is not None and request.released.seq < work.ended_at:
         return False
     prompts = (s for s in work.view.session.submissions if s.nonce == request.nonce)
-    return any(prompt.inserted_at < work.ended_at for prompt in prompts)
+    return any(
+        prompt.inserted_at < work.ended_at
+        and (prompt.view is work.view or prompt.was_told_before(work.ended_at, work.view))
+        for prompt in prompts
+    )
 
 
 def may_have_crossed(work: Work, cancel: Event) -> bool:
