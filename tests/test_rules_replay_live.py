@@ -28,6 +28,22 @@ class TestUserMessagesThatAreStreamed:
         story.chunk("user_message", "m1", chunk).running().reply(resumed).chunk("user_message", "m1", "and so on")
         assert len(story.fails(RESET)) == fails
 
+    @pytest.mark.parametrize(
+        ("told", "left", "replayed", "fails"),
+        [
+            ("a long ", "text that is streamed acp-1", None, 0),  # the rest of it, and then the replay in full
+            (TEXT, "", None, 0),
+            ("a long ", TEXT, None, 1),  # all of it again, and then in full
+            (TEXT, "", TEXT, 1),  # the rest, and then all of it in chunks
+        ],
+    )
+    def test_what_is_left_and_then_the_replay(self, told: str, left: str, replayed: str | None, fails: int) -> None:
+        story = streaming(told=told)
+        resumed = story.resume(replay=True)
+        story.chunk("user_message", "m1", left).running().idle("cancelled")
+        again = story.user("m1", TEXT) if replayed is None else story.chunk("user_message", "m1", replayed)
+        assert len(again.idle("cancelled").reply(resumed).fails(RESET)) == fails
+
     def test_to_a_client_that_joins(self) -> None:
         story = streaming().initialize(at="bob").running().after(1.5)
         resumed = story.resume(at="bob")

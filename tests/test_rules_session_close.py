@@ -146,6 +146,26 @@ class TestCloseCancelsFirst:
         assert self.two_clients(are_told=True).fails(self.rule) != []
         assert self.two_clients(are_told=False).fails(self.rule) == []
 
+    @pytest.mark.parametrize("why", ["the agent gave it up", "it is of the work before"])
+    def test_the_model_was_held_for_work_that_is_over(self, why: str) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").running().cancel().idle("cancelled")
+        story.reply(story.prompt("Hello", nonce="acp-2"), messageId="u2").running()
+        nonce = "acp-2" if why == "the agent gave it up" else "acp-1"
+        story.control("model-request", number=1, nonce=nonce, last_user=True).control("model-held", number=1)
+        if why == "the agent gave it up":
+            story.control("model-answered", number=1, how="abandoned")
+        close = story.request("session/close", {"sessionId": "s"})
+        assert story.idle("end_turn").reply(close).silent(self.rule)
+
+    def test_the_model_is_held_for_work_of_the_agents_own(self) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").running().idle("end_turn")
+        story.running().control("model-request", number=1, nonce="acp-1", last_user=False)
+        close = story.control("model-held", number=1).request("session/close", {"sessionId": "s"})
+        story.control("model-answered", number=1, how="abandoned")
+        assert len(story.idle("end_turn").reply(close).fails(self.rule)) == 1
+
     @pytest.mark.parametrize("reason", ["end_turn", "error", None])
     def test_another_reason_and_a_cancelled_tool_call(self, reason: str | None) -> None:
         story, close = self.closing()

@@ -215,17 +215,26 @@ def _fails_beside(update: Update, work: Work, cancel: Event) -> bool:
 
 
 def _is_held(request: ModelRequest, work: Work, cancel: Event) -> bool:
-    """Whether the script held this model request of the work from before the cancel until the work's end. Its prompt
-    was inserted by then: the model and the agent are heard by two ways, and a work may be over before that. Another
-    client's was told of here: what is never told of is done by another process of the agent, beside this work."""
+    """Whether the script held this model request of the work from before the cancel until the work's end. The agent
+    itself may give it up, but only after the cancel."""
     if request.held is None or request.is_shared or request.held.seq > cancel.seq:
+        return False
+    if request.answered is not None and request.answered.seq < cancel.seq:
         return False
     if request.released is not None and request.released.seq < work.ended_at:
         return False
-    prompts = (s for s in work.view.session.submissions if s.nonce == request.nonce)
+    return _asks_for(work, request.nonce)
+
+
+def _asks_for(work: Work, nonce: str | None) -> bool:
+    """Whether the work may ask the model for that prompt: one that was inserted since the work before it or, where none
+    was, any earlier one. The model and the agent are heard by two ways: what is asked now may be of work that is over,
+    or to come. Another client's prompt was told of here: what never is, another process of the agent works on."""
+    view, before = work.view, work.previous.ended_at if work.previous is not None else -1.0
+    inserted = view.session.inserted_between
+    prompts = inserted(before, work.ended_at) or inserted(-1.0, work.ended_at)
     return any(
-        prompt.inserted_at < work.ended_at
-        and (prompt.view is work.view or prompt.was_told_before(work.ended_at, work.view))
+        prompt.nonce == nonce and (prompt.view is view or prompt.was_told_before(work.ended_at, view))
         for prompt in prompts
     )
 

@@ -2,7 +2,7 @@
 messages')."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final
 
 from conformance.conversation import Message, Replay, Submission, Update, View, text_after
@@ -43,7 +43,9 @@ def goes_on_live(replay: Replay, message: Message) -> bool:
     told, before = message.within(replay), replay.text_before("user", message.id)
     if not before:
         return False
-    if submission is not None and submission.text.strip().startswith((before + text_after(told)).strip()):
+    first = list(takewhile(lambda update: not update.sets_content, told))  # before any content that a replay sets
+    goes_on = (before + text_after(first)).strip()
+    if any(u.is_chunk for u in first) and submission is not None and submission.text.strip().startswith(goes_on):
         return True
     chunk = next((update.text for update in told if update.is_chunk), "")
     owed = session.unfinished(replay.seq)
