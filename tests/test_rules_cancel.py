@@ -112,6 +112,30 @@ class TestEndsIdleCancelled:
         story.after(2).idle("end_turn")
         assert (len(story.fails(ENDS)), len(story.warns(ENDS))) == ((1, 0) if hears else (0, 1))
 
+    @pytest.mark.parametrize(("silences", "fails"), [([1.2], 0), ([0.6, 0.6], 1), ([3.5], 1)])
+    def test_a_machine_that_stands_still(self, silences: list[float], fails: int) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").running().barrier().idle("end_turn")
+        story.reply(story.prompt("Hello", nonce="acp-2"), messageId="u2").running().cancel()
+        for number, silence in enumerate(silences):
+            story.after(silence).says("a", f"{number}")
+        story.idle("end_turn")
+        assert (len(story.fails(ENDS)), len(story.warns(ENDS))) == (fails, 1 - fails)
+
+    @pytest.mark.parametrize("are_told", [True, False])
+    @pytest.mark.parametrize(("reason", "rule"), [("end_turn", ENDS), ("error", ABORT)])
+    def test_the_cancel_of_another_process_s_client(self, reason: str, rule: str, are_told: bool) -> None:
+        """Both are at work in the session; the cancel is meant for what its sender knows of."""
+        story = Story().begin().initialize(at="bob")
+        story.reply(story.resume(at="bob"), at="bob")
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").user("u1", "Hello acp-1").running()
+        story.reply(story.prompt("Hello", nonce="acp-2", at="bob"), at="bob", messageId="u2").running(at="bob")
+        story.user("u2", "Hello acp-2", at="bob")
+        if are_told:
+            story.user("u2", "Hello acp-2")
+        story.barrier(at="bob").cancel().idle("cancelled").after(4).idle(reason, at="bob")
+        assert len(story.fails(rule)) == (1 if are_told else 0)
+
     @pytest.mark.parametrize(("awaited", "fails"), [("idle", 1), ("update", 0)])
     def test_what_ends_when_the_suite_has_waited_for_it_in_vain(self, awaited: str, fails: int) -> None:
         """It lets go of the model when a scenario breaks off."""

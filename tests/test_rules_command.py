@@ -107,6 +107,23 @@ class TestLifecycle:
         story.reply(command, messageId="u1").user("u1", "/status").idle("end_turn")
         assert story.fails(LIFECYCLE) == ["a command ended work that never began: running was not reported"]
 
+    @pytest.mark.parametrize(
+        ("output", "reason", "fails"), [(False, "cancelled", 0), (True, "cancelled", 1), (False, "end_turn", 1)]
+    )
+    def test_one_that_is_stopped_before_it_begins(self, output: bool, reason: str, fails: int) -> None:
+        story, command = driven()
+        delete = story.request("session/delete", {"sessionId": "s"})
+        story.reply(command, messageId="u1").user("u1", "/status")
+        if output:
+            story.says("a1", "Fine.")
+        assert len(story.idle(reason).reply(delete).fails(LIFECYCLE)) == fails
+
+    def test_one_that_is_stopped_after_all_that_it_did(self) -> None:
+        story, command = driven()
+        window(story.reply(command, messageId="u1").user("u1", "/status"))
+        story.reply(story.request("session/close", {"sessionId": "s"}))
+        assert story.fails(LIFECYCLE) == ["a command ran without running and idle being reported"]
+
     def test_a_state_of_its_own_in_place_of_running_is_another_rules(self) -> None:
         story, command = driven()
         story.reply(command, messageId="u1").user("u1", "/status").update("state_update", state="_busy")

@@ -174,6 +174,15 @@ class TestRunning:
     def test_nothing_happened(self) -> None:
         assert foreign().silent(self.rule)
 
+    @pytest.mark.parametrize(("reason", "fails"), [("cancelled", 0), ("refusal", 1)])
+    def test_a_command_that_was_stopped_and_a_prompt_that_came_after_the_stop(self, reason: str, fails: int) -> None:
+        story = Story(triggers={"retained-command": "/remember"}).begin()
+        command = story.prompt("/remember", trigger="retained-command")
+        story.user("u1", "/remember").reply(command, messageId="u1").cancel()
+        later = story.prompt("Hello", nonce="acp-2")
+        story.idle(reason).user("u2", "Hello acp-2").reply(later, messageId="u2").running().idle("end_turn")
+        assert len(story.fails("state.running-when-work-starts")) == fails
+
 
 class TestIdle:
     rule = "state.idle-when-work-ends"

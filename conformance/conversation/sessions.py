@@ -18,6 +18,7 @@ from conformance.conversation.facts import (
     Message,
     Request,
     Update,
+    Work,
     bare,
     text_after,
 )
@@ -126,14 +127,26 @@ class Session:
 
     def cancel_between(self, start: float, end: float, view: View) -> tuple[Connection, Event] | None:
         """The first session/cancel between two positions that obliges the agent to stop what `view` shows, with the
-        connection that sent it: its own, or one that had been told of work, too. What that of another client is to the
-        agent is not said: its process may know nothing of the work. Where the id was given twice, it is about the
+        connection that sent it: its own, or one that had been told of that work, too. What that of another client is to
+        the agent is not said: its process may know nothing of the work. Where the id was given twice, it is about the
         session of its sender."""
         for sender, cancel in self.cancels_between(start, end):
             own = sender.views.get(self.id)
-            if own is view or (own is not None and self.creations < 2 and own.state_at(cancel.seq) in BUSY):
+            if own is view:
+                return sender, cancel
+            if own is None or self.creations > 1 or own.state_at(cancel.seq) not in BUSY:
+                continue
+            if (work := view.work_at(cancel.seq)) is None or self._is_known_to(own, work):
                 return sender, cancel
         return None
+
+    def _is_known_to(self, other: View, work: Work) -> bool:
+        """Whether the work may be what another view shows, too: one of its prompts is that client's own, or was told of
+        there. Of several processes of an agent each may work in the session for itself."""
+        before = work.previous.ended_at if work.previous is not None else -1.0
+        inserted = self.inserted_between(before, work.ended_at)
+        prompts = [s for s in inserted if s.is_known_to(work.view, work.ended_at)]
+        return not prompts or any(prompt.is_known_to(other, work.ended_at) for prompt in prompts)
 
     @cached_property
     def _insertions(self) -> list[Submission]:

@@ -122,6 +122,10 @@ class Submission:
         told = [message for message in (own, *self.marked) if message is not None and message.view is view]
         return any(message.first.seq < seq for message in told)
 
+    def is_known_to(self, view: View, seq: float) -> bool:
+        """Whether the client of `view` sent it, or was told of its message before that position."""
+        return self.view is view or self.was_told_before(seq, view)
+
     @cached_property
     def is_command(self) -> bool:
         """A local command of the profile; in a foreign recording, a prompt that begins with a command that its sender

@@ -1,9 +1,9 @@
 """session/cancel: how cancelled work ends (schema CancelSessionNotification, IdleStateUpdate)."""
 
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Final
 
-from conformance.conversation import ModelRequest, Permission, Submission, Update, View, Work
+from conformance.conversation import Connection, ModelRequest, Permission, Submission, Update, View, Work
 from conformance.conversation.span import between
 from conformance.history import Event
 from conformance.rules.cancel_pattern import ended_each_time
@@ -18,6 +18,8 @@ ENDING: Final = 0.25
 """Seconds within which an idle may be the natural end of output that came just before it."""
 LONG: Final = 1.0
 """Seconds after which no idle of a driven agent can have crossed the cancel."""
+STILL: Final = 3.0
+"""Seconds that a busy machine may stand still: as long as nothing shows that the agent ran, less proves nothing."""
 OUTPUT: Final = (
     "agent_message",
     "agent_message_chunk",
@@ -31,6 +33,20 @@ OUTPUT: Final = (
 def apart(earlier: Event, later: Event) -> float:
     """Seconds between two events, to the millisecond."""
     return round(later.t - earlier.t, 3)
+
+
+def had_long(connection: Connection, sent: Event, event: Event) -> bool:
+    """Whether the agent had LONG to meet what was sent before the event came. Unless it answered something that was
+    sent later, a silence counts for half of that at most; one that is longer than STILL counts for what it is."""
+    if apart(sent, event) < LONG or connection.barrier_after(sent.seq, event.seq) is not None:
+        return apart(sent, event) >= LONG
+    lived, last = 0.0, sent
+    for line in chain(between(connection.agent_events, sent.seq, event.seq), (event,)):
+        silence, last = apart(last, line), line
+        lived += silence if silence > STILL else min(silence, LONG / 2)
+        if lived >= LONG:
+            return True
+    return False
 
 
 def cancelled_here(work: Work) -> Event | None:
@@ -233,10 +249,7 @@ def _asks_for(work: Work, nonce: str | None) -> bool:
     view, before = work.view, work.previous.ended_at if work.previous is not None else -1.0
     inserted = view.session.inserted_between
     prompts = inserted(before, work.ended_at) or inserted(-1.0, work.ended_at)
-    return any(
-        prompt.nonce == nonce and (prompt.view is view or prompt.was_told_before(work.ended_at, view))
-        for prompt in prompts
-    )
+    return any(prompt.nonce == nonce and prompt.is_known_to(view, work.ended_at) for prompt in prompts)
 
 
 def may_have_crossed(work: Work, cancel: Event) -> bool:
@@ -245,7 +258,8 @@ def may_have_crossed(work: Work, cancel: Event) -> bool:
         return False
     gap = apart(cancel, work.ended.event)
     if work.view.session.conversation.is_driven:
-        return gap < LONG or not work.view.hears_at_work
+        is_late = had_long(work.view.connection, cancel, work.ended.event)
+        return not (is_late and work.view.hears_at_work)
     last = next((u for u in reversed(work.updates) if u.kind in OUTPUT), None)
     return gap < BURST or (gap < ENDING and last is not None and apart(last.event, work.ended.event) < ENDING)
 

@@ -3,7 +3,7 @@ after insertion')."""
 
 from conformance.conversation import Connection, Request, Submission, Work
 from conformance.history import Event
-from conformance.rules.cancel import BURST, LONG, apart
+from conformance.rules.cancel import BURST, LONG, apart, had_long
 from conformance.rules.insertion import reported_at_all
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Finding, Verdict, rule, violation, warning
 from conformance.wire import request_key
@@ -284,5 +284,6 @@ def _was_heard(work: Work, cancel: Event, event: Event) -> bool:
     what was sent later, or had long enough."""
     earlier = next(iter(reversed(work.view.session.stops_between(-1, work.seq))), None)
     is_first = earlier is None or apart(earlier, work.began.event) >= LONG
-    answered = work.view.connection.barrier_after(cancel.seq, event.seq)
-    return (work.stop_reason == "cancelled" and is_first) or answered is not None or apart(cancel, event) >= LONG
+    connection = work.view.connection
+    is_answered = connection.barrier_after(cancel.seq, event.seq) is not None
+    return (work.stop_reason == "cancelled" and is_first) or is_answered or had_long(connection, cancel, event)

@@ -78,7 +78,7 @@ def _unreported(submission: Submission) -> Event | None:
     exercised="a prompt that is a local command, and its success, while no other work is open",
     proof="no state update for the command by the barrier on a quiet line, or by the next prompt though its output "
     "came; an idle with a stop reason and no running before it; or running with no idle within the patience",
-    never="a command that joins open work; an idle snapshot that was told before",
+    never="a command that joins open work, or that is stopped before it begins; an idle snapshot that was told before",
 )
 def same_lifecycle(submission: Submission) -> Verdict:
     if names_no_command(submission):
@@ -135,12 +135,16 @@ def _without_running(
     output: Update | None = next((u for u in view.updates_between(since, until) if is_output(u)), None)
     told = view.session.stop_reasons.get(idle.stop_reason or "", {}) if idle is not None else {}
     is_new = not any(seq <= since for seq in told.values())
+    late = quiet_barrier(view, output.seq if output is not None else response.seq)
+    shown_at = min(idle.seq if idle is not None else until, late.seq if late is not None else until)
+    is_cancelled = output is None and (idle is None or idle.stop_reason == "cancelled")
+    if is_cancelled and view.session.stops_between(submission.seq, shown_at):
+        return  # before it began
     if idle is not None and (is_new or (output is not None and output.seq < idle.seq)):
         parts = sorted([command, answered, (idle.event, "idle with a stop reason")], key=lambda part: part[0].seq)
         yield violation("a command ended work that never began: running was not reported", *parts)
         return
     following = next(iter(view.session.submissions_after(submission.seq)), None)
-    late = quiet_barrier(view, output.seq if output is not None else response.seq)
     if late is not None and late.seq < until:
         shown, part = late, "and up to here neither running nor idle came"
     elif following is not None and output is not None and following.request.event.t - output.event.t >= LONG:

@@ -1,5 +1,6 @@
 """The session's state: running when foreground work starts, idle when it ends (schema StateUpdate)."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from conformance.conversation import (
@@ -87,9 +88,11 @@ def _is_snapshot(view: View, state: State, reasons: dict[str, State]) -> bool:
     return any(seq < state.seq for other, seq in told.items() if other is not view)
 
 
-def _is_stopped_before(prompt: Submission, state: State) -> bool:
-    """Whether a client stopped what had been asked before any work on it began."""
-    return state.stop_reason == "cancelled" and bool(prompt.session.stops_between(prompt.seq, state.seq))
+def _is_stopped_before(sent: Sequence[Submission], state: State) -> bool:
+    """Whether a client stopped any of what had been asked before work on it began: of several, the idle may be told for
+    the first, and the others be inserted after it."""
+    stops = state.update.view.session.stops_between
+    return state.stop_reason == "cancelled" and any(stops(prompt.seq, state.seq) for prompt in sent)
 
 
 def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verdict:
@@ -114,7 +117,7 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
             (output.event, "is worked on: output of the agent"),
             (state.event, "the work ends, with no running or requires_action since the idle before"),
         )
-    elif prompt is not None and state.stop_reason != "error" and not _is_stopped_before(prompt, state):
+    elif prompt is not None and state.stop_reason != "error" and not _is_stopped_before(sent, state):
         yield violation(
             f"idle with the stop reason {state.stop_reason!r}, and running was never reported",
             (prompt.request.event, "this prompt"),
@@ -176,7 +179,7 @@ def _output_without_any_state(view: View) -> Verdict:
         if not submission.request.succeeded or has_command_rules(submission, view):
             continue
         is_own = submission.view is view
-        if not (is_own or submission.was_told_before(float("inf"), view)):
+        if not submission.is_known_to(view, float("inf")):
             continue
         if any(other.work_at(submission.seq) is not None for other in view.session.views):
             continue
