@@ -131,9 +131,32 @@ def test_what_the_script_says_is_said_whole_and_streamed(api: str) -> None:
         "side": False,
         "stream": False,
         "last_user": True,
+        "tail": again["tail"],
     }
     assert again["stream"] is True
     assert [answer["how"] for answer in facts(events, "model-answered")] == ["say", "say"]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_what_follows_the_prompt_tells_whether_the_same_is_asked(api: str) -> None:
+    def with_more(*more: dict[str, str]) -> dict[str, Any]:
+        asked = body(api)
+        return {name: [*value, *more] if name in ("messages", "input") else value for name, value in asked.items()}
+
+    answer, prompt = {"role": "assistant", "content": "Hello."}, {"role": "user", "content": NONCE}
+
+    async def scene(model: ScriptedModel, caller: Caller) -> None:
+        for more in (
+            (),
+            (answer,),
+            (answer, prompt),
+            (answer, {"role": "user", "content": f"{NONCE} {NONCE}, and now?"}),
+        ):
+            await caller.call("POST", PATHS[api], with_more(*more))
+
+    first, answered, again, other = [asked["tail"] for asked in facts(played(scene), "model-request")]
+    assert first == again
+    assert len({first, answered, other}) == 3
 
 
 @pytest.mark.parametrize("api", APIS)

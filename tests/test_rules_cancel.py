@@ -474,6 +474,28 @@ class TestUpdatesBeforeIdle:
         assert story.update("tool_call_update", toolCallId="c1", _meta={"x": 1}).passes(UPDATES)
         assert story.update("tool_call_update", toolCallId="c1", title="walked").fails(UPDATES)
 
+    @pytest.mark.parametrize(
+        ("background", "late", "fails"),
+        [
+            ([], {"exitStatus": {"exitCode": 143}}, 1),
+            ([{"type": "terminal", "terminalId": "t1"}], {"exitStatus": {"exitCode": 0}}, 0),
+            ([{"type": "tool_call", "toolCallId": "c1"}], {"exitStatus": {"exitCode": 0}}, 0),
+            (None, {"exitStatus": {"exitCode": 143}}, 0),  # it tells nothing of what runs on
+            ([], {"_meta": {"x": 1}}, 0),
+        ],
+    )
+    def test_a_terminal_that_goes_on(self, background: Any, late: dict[str, Any], fails: int) -> None:
+        story = (
+            at_work()
+            .update("terminal_update", terminalId="t1", command="make")
+            .update(
+                "tool_call_update", toolCallId="c1", title="make", content=[{"type": "terminal", "terminalId": "t1"}]
+            )
+        )
+        story.cancel().update("tool_call_update", toolCallId="c1", status="cancelled")
+        story.idle("cancelled", **({} if background is None else {"background": background}))
+        assert len(story.update("terminal_update", terminalId="t1", **late).fails(UPDATES)) == fails
+
     def test_updates_before_the_idle_are_right(self) -> None:
         assert at_work().cancel().says("a1", " stopped").idle("cancelled").barrier().passes(UPDATES)
 

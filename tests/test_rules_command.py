@@ -118,6 +118,14 @@ class TestLifecycle:
             story.says("a1", "Fine.")
         assert len(story.idle(reason).reply(delete).fails(LIFECYCLE)) == fails
 
+    def test_the_idle_of_a_prompt_that_was_stopped_before_it_began(self) -> None:
+        story = Story(triggers={"local-command": "/status"}).begin()
+        first = story.prompt("Hello", nonce="acp-1")
+        story.user("u1", "Hello acp-1").reply(first, messageId="u1").cancel()
+        command = story.prompt("/status", trigger="local-command")
+        story.idle("cancelled").user("u2", "/status").reply(command, messageId="u2")
+        assert story.running().idle("end_turn").fails(LIFECYCLE) == []
+
     def test_one_that_is_stopped_after_all_that_it_did(self) -> None:
         story, command = driven()
         window(story.reply(command, messageId="u1").user("u1", "/status"))

@@ -442,6 +442,13 @@ class TestBadCursor:
         story = lived()
         assert story.idle().reply(story.resume(replay={"type": "start", "_meta": {}})).silent(CURSOR)
 
+    @pytest.mark.parametrize(("id", "fails"), [("a1", 1), ("a7", 0)])
+    def test_work_of_the_agents_own_before_the_rejection(self, id: str, fails: int) -> None:
+        story = lived()
+        resumed = story.resume(replay={"type": "offset"})
+        agent(story.running(), id, "Pong.").idle("end_turn").refuse(resumed, -32602)
+        assert len(story.fails(CURSOR)) == fails
+
 
 class TestWorkThatBeginsInTheWindow:
     """A prompt may be accepted, and its work begin only while a resume is under way: then its output is live."""
@@ -533,6 +540,24 @@ class TestRunsNothing:
         story = replayed(lived(driven=True), driven=True)
         story.control("model-request", number=1, api="x", nonce="acp-1", group="chat", side=False, last_user=True)
         assert story.fails(RUNS) == ["a replayed prompt was run again"]
+
+    @pytest.mark.parametrize(("tail", "fails"), [("0a", 1), ("0b", 0)])
+    def test_the_model_is_asked_again_with_something_after_the_prompt(self, tail: str, fails: int) -> None:
+        story = Story().begin()
+        first = story.prompt("Ping?", nonce="acp-1")
+        story.reply(first, messageId="u1").user("u1", sent(True)).running()
+        story.control("model-request", number=1, nonce="acp-1", last_user=True, tail="0a")
+        story.control("model-answered", number=1, how="say").says("a1", "Pong.").idle("end_turn").after(5)
+        replayed(story, driven=True).control("model-request", number=2, nonce="acp-1", last_user=True, tail=tail)
+        assert len(story.fails(RUNS)) == fails
+
+    def test_a_greeting_at_each_resume(self) -> None:
+        """The first one comes where nothing is replayed, so it is the agent's way."""
+        story = lived(driven=True).initialize(at="bob")
+        story.idle(at="bob").reply(story.resume(at="bob"), at="bob").running(at="bob")
+        agent(story, "a8", "Welcome back.", at="bob").idle("end_turn", at="bob").after(2).initialize(at="cyd")
+        replayed(story, driven=True, at="cyd").running(at="cyd")
+        assert agent(story, "a9", "Welcome back.", at="cyd").idle("end_turn", at="cyd").fails(RUNS) == []
 
     def test_the_model_is_asked_for_the_same_prompt_in_another_session(self) -> None:
         story = replayed(lived(driven=True), driven=True)

@@ -65,6 +65,14 @@ class TestOfAnotherMessage:
         assert story.fails(RUNS) == ["a replay set off work"]
 
 
+def test_work_that_begins_before_anything_is_told() -> None:
+    story = lived()
+    resumed = story.resume(replay=True)
+    story.running().says("a7", "On second thoughts").idle("end_turn")
+    agent(story.user("u1", "Ping?"), "a1", "Pong.").idle("end_turn").reply(resumed)
+    assert (story.fails(RUNS), len(story.warns(RUNS))) == ([], 1)
+
+
 class TestPermissions:
     def test_of_the_start_and_not_of_work(self) -> None:
         story = lived_with_permission(in_work=False)

@@ -174,6 +174,59 @@ class TestRunning:
     def test_nothing_happened(self) -> None:
         assert foreign().silent(self.rule)
 
+    def test_a_prompt_that_was_stopped_before_it_began_across_a_resume(self) -> None:
+        story = Story().begin()
+        first, resumed = story.prompt("Hello", nonce="acp-1"), story.resume()
+        story.user("u1", "Hello acp-1").reply(first, messageId="u1").idle().reply(resumed).cancel()
+        later = story.prompt("Again", nonce="acp-2")
+        story.idle("cancelled").user("u2", "Again acp-2").reply(later, messageId="u2").running().idle("end_turn")
+        assert story.fails("state.running-when-work-starts") == []
+
+    @pytest.mark.parametrize(("before", "fails"), [(0.2, 1), (0.01, 0)])
+    def test_a_stop_after_the_model_was_asked(self, before: float, fails: int) -> None:
+        story = Story().begin()
+        first = story.prompt("Hello", nonce="acp-1")
+        story.user("u1", "Hello acp-1").reply(first, messageId="u1")
+        story.control("model-request", number=1, nonce="acp-1", last_user=True).control("model-held", number=1)
+        story.after(before).cancel().idle("cancelled")
+        assert len(story.fails("state.running-when-work-starts")) == fails
+
+    @pytest.mark.parametrize(
+        ("held", "state", "fails"), [(True, None, 1), (False, None, 0), (True, "_thinking", 0), (True, "running", 0)]
+    )
+    def test_no_running_while_the_model_is_held(self, held: bool, state: str | None, fails: int) -> None:
+        story = Story().begin()
+        first = story.prompt("Hello", nonce="acp-1")
+        story.user("u1", "Hello acp-1").reply(first, messageId="u1")
+        story.control("model-request", number=1, nonce="acp-1", last_user=True)
+        story.control("model-held" if held else "model-answered", number=1)
+        if state is not None:
+            story.update("state_update", state=state)
+        story.after(15).control("waited", **{"for": "state", "session": "s", "seconds": 15})
+        assert len(story.fails("state.running-when-work-starts")) == fails
+
+    @pytest.mark.parametrize(
+        ("first", "second", "between", "fails"),
+        [
+            ("cancelled", "end_turn", "nothing", 1),
+            ("cancelled", "cancelled", "nothing", 0),
+            ("cancelled", "error", "nothing", 0),
+            ("end_turn", "cancelled", "a cancel", 0),
+            ("cancelled", "end_turn", "a prompt", 0),
+            ("cancelled", "end_turn", "another client", 0),
+        ],
+    )
+    def test_an_end_that_is_told_twice(self, first: str, second: str, between: str, fails: int) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").running().cancel().idle(first)
+        if between == "a cancel":
+            story.cancel()
+        elif between == "a prompt":
+            story.prompt("More", nonce="acp-2")
+        elif between == "another client":
+            story.initialize(at="bob").idle(at="bob").reply(story.resume(at="bob"), at="bob")
+        assert len(story.idle(second).fails("state.running-when-work-starts")) == fails
+
     @pytest.mark.parametrize(("reason", "fails"), [("cancelled", 0), ("refusal", 1)])
     def test_a_command_that_was_stopped_and_a_prompt_that_came_after_the_stop(self, reason: str, fails: int) -> None:
         story = Story(triggers={"retained-command": "/remember"}).begin()

@@ -7,8 +7,9 @@ from conformance.history import Event
 
 @dataclass(slots=True, eq=False)
 class ModelRequest:
-    """A request that the scripted model received, and what it did with it. `is_shared`: its prompt was sent to several
-    sessions, and nobody can tell whose request it is."""
+    """A request that the scripted model received, and what it did with it. `tail`: what follows its prompt in it, as
+    a digest; None in older recordings. `is_shared`: its prompt was sent to several sessions, and nobody can tell whose
+    request it is."""
 
     event: Event
     number: int
@@ -16,6 +17,7 @@ class ModelRequest:
     group: str | None
     is_side: bool
     is_last_user: bool
+    tail: str | None = None
     held: Event | None = None
     released: Event | None = None
     answered: Event | None = None

@@ -91,6 +91,7 @@ class _Reader:
                     _text(about.get("group")),
                     about.get("side") is True,
                     about.get("last_user") is True,
+                    _text(about.get("tail")),
                 )
                 self._models[request.number] = request
                 conversation.model_requests.append(request)

@@ -48,7 +48,8 @@ LATE_ANSWER: Final = "late-answer"
 # -- the scripted model
 MODEL_REQUEST: Final = "model-request"
 """number, api, nonce (or null), group (session alias or null), side (true for titles, summaries, routers), last_user
-(true when the prompt with that nonce is the last user message of the request)."""
+(true when the prompt with that nonce is the last user message of the request), tail (a digest of all that follows the
+nonce: what asks for the same again has the same)."""
 MODEL_HELD: Final = "model-held"
 MODEL_RELEASED: Final = "model-released"
 MODEL_ANSWERED: Final = "model-answered"

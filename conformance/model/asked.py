@@ -10,6 +10,8 @@ from typing import Any, Final, Literal
 
 from conformance.profile import Api
 
+USER: Final = "user"
+SYSTEM: Final = ("system", "developer")
 _TITLES: Final = re.compile(
     r"(?is)\b(generat|creat|writ|giv|come up with|produc|suggest|provid|return|output)\w*\b[^.\n]{0,60}?"
     r"\b(title|session name|topic|headline|label|summary)\b"
@@ -29,8 +31,8 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """`user_texts` are the texts of the user's messages in order (results of tools are none), `instructions` the
-    system's.
+    """`spoken` is the conversation in order, each message or item with its role or kind and its text; `user_texts` are
+    the texts of the user's in it (results of tools are none), `instructions` the system's.
 
     `schema` is the JSON Schema that the answer has to follow, None where it is free.
     """
@@ -39,11 +41,15 @@ class Asked:
     model: str = "scripted"
     stream: bool = False
     instructions: str = ""
-    user_texts: tuple[str, ...] = ()
+    spoken: tuple[tuple[str, str], ...] = ()
     tools: tuple[Tool, ...] = ()
     schema: Mapping[str, Any] | None = None
     max_tokens: int | None = None
     wants_usage: bool = False
+
+    @property
+    def user_texts(self) -> tuple[str, ...]:
+        return tuple(text for role, text in self.spoken if role == USER)
 
     @property
     def is_structured(self) -> bool:
@@ -65,12 +71,9 @@ class Asked:
 def read_chat(body: Any) -> Asked:
     """An OpenAI Chat request. Raises ValueError, in words for the agent, where it is none."""
     request = _object(body)
-    instructions, texts = [], []
-    for message in _objects(_list(request, "messages")):
-        if message.get("role") == "user":
-            texts.append(_text(message.get("content")))
-        elif message.get("role") in ("system", "developer"):
-            instructions.append(_text(message.get("content")))
+    messages = _objects(_list(request, "messages"))
+    spoken = [(_role(message), _text(message.get("content"))) for message in messages]
+    instructions = [text for role, text in spoken if role in SYSTEM]
     functions = [_mapping(tool.get("function")) for tool in _objects(request.get("tools"))]
     tools = [Tool(f["name"], _mapping(f.get("parameters"))) for f in functions if isinstance(f.get("name"), str)]
     form = _mapping(request.get("response_format"))
@@ -80,7 +83,7 @@ def read_chat(body: Any) -> Asked:
         _name(request),
         request.get("stream") is True,
         "\n".join(instructions),
-        tuple(texts),
+        tuple(spoken),
         tuple(tools),
         {} if form.get("type") == "json_object" else schema,
         _count(request.get("max_completion_tokens", request.get("max_tokens"))),
@@ -92,24 +95,16 @@ def read_responses(body: Any) -> Asked:
     """An OpenAI Responses request. Raises ValueError where it is none."""
     request = _object(body)
     given = request.get("input")
-    instructions, texts = [_text(request.get("instructions"))], []
-    if isinstance(given, str):
-        texts.append(given)
-    else:
-        for item in _objects(_list(request, "input")):
-            if item.get("type", "message") != "message":
-                continue
-            if item.get("role") == "user":
-                texts.append(_text(item.get("content")))
-            elif item.get("role") in ("system", "developer"):
-                instructions.append(_text(item.get("content")))
+    items = [{"role": USER, "content": given}] if isinstance(given, str) else _objects(_list(request, "input"))
+    spoken = [(_role(item), _text(item.get("content", item.get("output")))) for item in items]
+    instructions = [_text(request.get("instructions")), *(text for role, text in spoken if role in SYSTEM)]
     form = _mapping(_mapping(request.get("text")).get("format"))
     return Asked(
         "openai-responses",
         _name(request),
         request.get("stream") is True,
         "\n".join(instructions),
-        tuple(texts),
+        tuple(spoken),
         tuple(_responses_tools(request.get("tools"))),
         _mapping(form.get("schema")) if form.get("type") in ("json_schema", "json_object") else None,
         _count(request.get("max_output_tokens")),
@@ -119,11 +114,8 @@ def read_responses(body: Any) -> Asked:
 def read_messages(body: Any) -> Asked:
     """An Anthropic Messages request. Raises ValueError where it is none."""
     request = _object(body)
-    texts = [
-        text
-        for message in _objects(_list(request, "messages"))
-        if message.get("role") == "user" and (text := _text(message.get("content")))
-    ]
+    messages = [(_role(message), message.get("content")) for message in _objects(_list(request, "messages"))]
+    spoken = [("tool" if role == USER and not _text(content) else role, _text(content)) for role, content in messages]
     declared = [tool for tool in _objects(request.get("tools")) if isinstance(tool.get("name"), str)]
     tools = [Tool(tool["name"], _mapping(tool.get("input_schema"))) for tool in declared]
     form = _mapping(request.get("output_format") or _mapping(request.get("output_config")).get("format"))
@@ -132,7 +124,7 @@ def read_messages(body: Any) -> Asked:
         _name(request),
         request.get("stream") is True,
         _text(request.get("system")),
-        tuple(texts),
+        tuple(spoken),
         tuple(tools),
         _mapping(form.get("schema")) if form.get("type") == "json_schema" else None,
         _count(request.get("max_tokens")),
@@ -149,6 +141,13 @@ def _responses_tools(declared: Any) -> Iterator[Tool]:
                 yield Tool(name, form="custom")
             case "local_shell":
                 yield Tool("local_shell", form="local_shell")
+
+
+def _role(item: dict[str, Any]) -> str:
+    """Who speaks or, of an item that is no message, what it is."""
+    kind = item.get("type", "message")
+    role = item.get("role") if kind == "message" else kind
+    return role if isinstance(role, str) else ""
 
 
 def _text(content: Any) -> str:

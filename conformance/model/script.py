@@ -1,11 +1,12 @@
 """The script of a run: which nonce belongs to which group, and which reply is due. Pure; no I/O, no provider's API."""
 
+import hashlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from conformance.model.asked import Asked
+from conformance.model.asked import USER, Asked
 from conformance.model.replies import PLAIN, Reply
 
 _MAX_SCANNED: Final = 4 * 1024 * 1024  # characters of one message that are searched for nonces, from its end
@@ -16,13 +17,15 @@ class Belonging:
     """What a request is about. `is_side` is true for titles, summaries, suggestions, routers, and what names no known
     prompt.
 
-    `is_last_user` says that the prompt with this nonce is the last user message of the request.
+    `is_last_user` says that the prompt with this nonce is the last user message of the request. `tail` is a digest of
+    all that comes after the nonce, of whoever: what asks for the same again has the same.
     """
 
     nonce: str | None
     group: str | None
     is_side: bool
     is_last_user: bool
+    tail: str | None = None
 
 
 class _Replies:
@@ -63,15 +66,20 @@ class Script:
     def belonging(self, asked: Asked) -> Belonging:
         """What `asked` is about: the last known nonce of the last user message that has any."""
         self._uses_tools = self._uses_tools or bool(asked.tools)
-        is_last, nonce = True, None
-        for text in reversed(asked.user_texts):
+        is_last, nonce, tail = True, None, None
+        for place, (role, text) in reversed([*enumerate(asked.spoken)]):
+            if role != USER:
+                continue
             if (nonce := self._last_nonce(text)) is not None:
+                tail = _digest(text[text.rfind(nonce) :], asked.spoken[place + 1 :])
                 break
             is_last = False
         is_bare = not asked.tools and (self._uses_tools or asked.is_about_titles)
         is_stale = nonce is not None and not is_last and nonce != self._newest(self._groups[nonce])
         is_side = nonce is None or asked.is_structured or is_bare or is_stale
-        return Belonging(nonce, self._groups.get(nonce) if nonce else None, is_side, nonce is not None and is_last)
+        return Belonging(
+            nonce, self._groups.get(nonce) if nonce else None, is_side, nonce is not None and is_last, tail
+        )
 
     def due(self, belonging: Belonging) -> Reply:
         """The reply that is due, which is used up by this."""
@@ -111,6 +119,11 @@ class Script:
         searched = text[-_MAX_SCANNED:]
         found = {nonce: at for nonce in self._groups if (at := searched.rfind(nonce)) >= 0}
         return max(found, key=found.__getitem__) if found else None
+
+
+def _digest(rest: str, following: Sequence[tuple[str, str]]) -> str:
+    said = repr((rest, following)).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(said, digest_size=8).hexdigest()
 
 
 def _failure(due: Sequence[Reply | None]) -> Reply | None:

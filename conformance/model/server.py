@@ -187,6 +187,7 @@ class ScriptedModel:
             side=belonging.is_side,
             stream=asked.stream,
             last_user=belonging.is_last_user,
+            tail=belonging.tail,
         )
         self._requests.append((event, belonging))
         self._arrived.set()

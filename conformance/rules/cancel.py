@@ -28,6 +28,7 @@ OUTPUT: Final = (
     "tool_call_update",
     "tool_call_content_chunk",
 )
+TERMINAL: Final = ("terminal_update", "terminal_output_chunk")
 
 
 def apart(earlier: Event, later: Event) -> float:
@@ -318,9 +319,9 @@ def _may_have_failed(work: Work) -> bool:
     says="Updates of the cancelled work come before its cancelled idle.",
     source="schema CancelSessionNotification",
     exercised="a cancelled idle, and a line of the agent after it",
-    proof="a message, thought or tool update of the cancelled work after that idle and before other work",
-    never="tool calls in the latest background list, or whose terminal is; calls that ran before the work; replays; "
-    "metadata with no content",
+    proof="a message, thought, tool or terminal update of the cancelled work after that idle and before other work",
+    never="tool calls and terminals in the latest background list, or whose terminal or tool call is; what ran before "
+    "the work; replays; metadata with no content",
 )
 def updates_before_idle(work: Work) -> Verdict:
     if work.stop_reason != "cancelled" or work.ended is None:
@@ -333,31 +334,46 @@ def updates_before_idle(work: Work) -> Verdict:
     until = min((span.seq for span in (following, resume) if span is not None), default=float("inf"))
     background = listed_in_background(work)
     for update in view.updates_between(work.ended.seq, until):
-        if update.replay is not None or update.kind not in OUTPUT:
-            continue
-        message = view.message_of(update)
-        if message is not None:
-            if not (update.is_chunk or update.sets_content) or not work.began_with(message.first):
-                continue
-            what, first = f"a message of it ({message.id!r}) goes on", message.first.event
-        else:
-            call = view.tool_calls.get(str(update.body.get("toolCallId")))
-            if call is None or background is None or not call.steps or not work.began_with(call.first.update):
-                continue
-            if call.id in background or background.intersection(call.terminal_ids) or _is_only_metadata(update):
-                continue
-            what, first = f"its tool call {call.id!r} goes on", call.first.update.event
-        yield violation(
-            "an update of the cancelled work came after the idle that reported its end",
-            (first, "it begins in the work"),
-            (work.ended.event, "the work is reported as ended and cancelled"),
-            (update.event, what),
-        )
-        return
+        if update.replay is None and (going := _going_on(work, update, background)) is not None:
+            what, first = going
+            yield violation(
+                "an update of the cancelled work came after the idle that reported its end",
+                (first.event, "it begins in the work"),
+                (work.ended.event, "the work is reported as ended and cancelled"),
+                (update.event, f"{what} goes on"),
+            )
+            return
+
+
+def _going_on(work: Work, update: Update, background: set[str] | None) -> tuple[str, Update] | None:
+    """What of the work an update after its idle shows to go on, with the update by which that began. A terminal only
+    where the idle told what runs on: a process takes its time to end."""
+    view = work.view
+    message = view.message_of(update) if update.kind in OUTPUT else None
+    if message is not None:
+        says_more = (update.is_chunk or update.sets_content) and work.began_with(message.first)
+        return (f"a message of it ({message.id!r})", message.first) if says_more else None
+    if background is None or _is_only_metadata(update):
+        return None
+    if update.kind in OUTPUT:
+        call = view.tool_calls.get(str(update.body.get("toolCallId")))
+        if call is None or not call.steps or not work.began_with(call.first.update):
+            return None
+        is_listed = call.id in background or background.intersection(call.terminal_ids)
+        return None if is_listed else (f"its tool call {call.id!r}", call.first.update)
+    terminal = view.terminals.get(str(update.body.get("terminalId"))) if update.kind in TERMINAL else None
+    if terminal is None or not work.began_with(terminal.updates[0]) or work.ended is None:
+        return None
+    calls = [call for identifier in background if (call := view.tool_calls.get(identifier)) is not None]
+    is_shown = terminal.id in background or any(terminal.id in call.terminal_ids for call in calls)
+    had_exited = terminal.exited is not None and terminal.exited.seq < work.ended.seq
+    if is_shown or had_exited or work.ended.background is None:
+        return None
+    return f"its terminal {terminal.id!r}", terminal.updates[0]
 
 
 def _is_only_metadata(update: Update) -> bool:
-    return update.body.keys() <= {"sessionUpdate", "toolCallId", "_meta"}
+    return update.body.keys() <= {"sessionUpdate", "toolCallId", "terminalId", "_meta"}
 
 
 def listed_in_background(work: Work) -> set[str] | None:

@@ -18,7 +18,7 @@ from conformance.conversation import (
 from conformance.history import Event
 from conformance.rules.insertion import unreported_at
 from conformance.rules.registry import EXERCISED, MUST, Verdict, not_applicable, rule, violation
-from conformance.rules.state import has_command_rules, is_output, patience_with, quiet_barrier
+from conformance.rules.state import has_command_rules, is_output, is_stopped_before, patience_with, quiet_barrier
 
 LONG = 1.0  # seconds after which a client's next prompt no longer crosses the states of a command
 
@@ -136,10 +136,13 @@ def _without_running(
     told = view.session.stop_reasons.get(idle.stop_reason or "", {}) if idle is not None else {}
     is_new = not any(seq <= since for seq in told.values())
     late = quiet_barrier(view, output.seq if output is not None else response.seq)
-    shown_at = min(idle.seq if idle is not None else until, late.seq if late is not None else until)
-    is_cancelled = output is None and (idle is None or idle.stop_reason == "cancelled")
-    if is_cancelled and view.session.stops_between(submission.seq, shown_at):
-        return  # before it began
+    shown_at = late.seq if late is not None else until
+    if output is None and (
+        is_stopped_before([submission], idle)
+        if idle is not None
+        else view.session.stops_between(submission.seq, shown_at)
+    ):
+        return
     if idle is not None and (is_new or (output is not None and output.seq < idle.seq)):
         parts = sorted([command, answered, (idle.event, "idle with a stop reason")], key=lambda part: part[0].seq)
         yield violation("a command ended work that never began: running was not reported", *parts)

@@ -86,6 +86,8 @@ def failure_ends_idle_error(submission: Submission) -> Verdict:
     work = asked or view.work_at(report.seq) or next(iter(view.works_after(report.seq)), None)
     if last.answered is None or work is None or not _is_its_only_cause(work, submission):
         return
+    if any(state.stop_reason == "error" for state in view.states_between(report.seq, work.seq)):
+        return  # it was told, with no running before it
     proof = in_order(
         (report.event, "the message is inserted"),
         (last.answered, f"the model fails ({'; '.join(sorted({_how(request) for request in requests}))})"),

@@ -326,9 +326,8 @@ def bad_cursor_rejected(replay: Replay) -> Verdict:
     if why is None or response is None or replay.request.error_code in OTHER_CAUSES:
         return
     yield EXERCISED
-    told = next(
-        (u for u in replay.updates if MESSAGE_KINDS.get(u.kind) and replay.view.is_replayed(u) and has_content(u)), None
-    )
+    past = (u for u in replay.updates if replay.view.is_replayed(u) and has_content(u))
+    told = next((u for u in past if u.work is None or u.work.seq < replay.seq or _is_known(replay, u)), None)
     proof = (replay.request.event, f"session/resume with replayFrom {_text(replay.cursor)}: {why}")
     if replay.request.succeeded:
         history = ((told.event, "history is replayed"),) if told is not None else ()
@@ -351,6 +350,12 @@ def bad_cursor_rejected(replay: Replay) -> Verdict:
             (response, "rejected"),
             *((update.event, "history") for update in late),
         )
+
+
+def _is_known(replay: Replay, update: Update) -> bool:
+    """Whether its message was told before the resume: what is new in work that began since is that work's."""
+    kind = MESSAGE_KINDS[update.kind]
+    return update.message_id is not None and replay.view.session.known_since(kind, update.message_id) < replay.seq
 
 
 def why_bad(cursor: Any, *, is_driven: bool) -> str | None:

@@ -33,7 +33,8 @@ Part = tuple[Event, str]
     proof="the model is asked for the replayed prompt again; or work that no prompt began starts in the window of an "
     "idle session whose prompts were all worked off, with new output; or at once after it, with the output of earlier "
     "work again",
-    never="a title, summary or suggestion request that quotes the prompt; the same prompt in another session; work "
+    never="a title, summary or suggestion request that quotes the prompt, or one that asks something else after it; "
+    "the same prompt in another session; work "
     "that was interrupted and goes on, or that an earlier prompt still owes, or that a new message of another client "
     "brings; a permission that is asked outside work, at each start; an agent that works unasked, or has "
     "background work: a warning",
@@ -64,7 +65,8 @@ def _submission_of(replay: Replay) -> Any:
 
 
 def _asked_again(replay: Replay, told: list[Submission]) -> Verdict:
-    """Requests to the scripted model that have a replayed prompt as their last user message."""
+    """Requests to the scripted model that have a replayed prompt as their last user message, and after it what an
+    earlier request for it had."""
     prompts = replay.view.session.submissions_after(replay.seq)[:1]
     until = prompts[0].seq if prompts else float("inf")
     owed = replay.view.session.unfinished(replay.seq)
@@ -86,7 +88,9 @@ def _asked_again(replay: Replay, told: list[Submission]) -> Verdict:
                 asked(replay),
                 (request.event, "the model is asked for it again"),
             )
-            if request.is_last_user and not request.is_side:
+            earlier = (r.tail for r in submission.model_requests if r.seq < replay.seq)
+            is_same = request.tail is None or request.tail in earlier  # else it is asked about what came of the prompt
+            if request.is_last_user and is_same and not request.is_side:
                 yield violation("a replayed prompt was run again", *proof)
                 return
             begun = next(iter(replay.view.works_after(replay.seq)), None)
@@ -120,7 +124,7 @@ def _ran(replay: Replay, work: Work, until: float) -> Verdict:
         yield tell("what was done before was done again at a replay", again[0], *proof, again[1])
     elif new and in_window:
         proof.append((new[0].event, "it has new output"))
-        if _all_ended(replay) and not unasked:
+        if before is not None and _all_ended(replay) and not unasked:
             yield violation("a replay set off work", *proof)
         else:
             yield warning("work began within a replay: set off by it?", *proof)

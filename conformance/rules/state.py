@@ -36,7 +36,8 @@ def is_output(update: Update) -> bool:
     source="schema StateUpdate",
     exercised="agent output or a turn-ending idle after a prompt",
     proof="an idle with a stop reason and no running or requires_action since the previous idle; or agent messages "
-    "of a prompt's work, and no running around them",
+    "of a prompt's work, and no running around them; or a second idle at once with another stop reason; or the model "
+    "was asked and held, and no running came within the patience",
     never="background updates while idle; a repeated idle snapshot with the same stop reason, also the first after "
     "a resume; running before insertion; what was cancelled before any work on it began",
 )
@@ -61,6 +62,29 @@ def running_when_work_starts(view: View) -> Verdict:
             cut = state
         last_idle = state
     yield from _output_without_any_state(view)
+    yield from _asked_without_running(view)
+
+
+def _asked_without_running(view: View) -> Verdict:
+    """A prompt that the scripted model was asked for and holds, and no running though the patience was spent."""
+    for submission in view.session.submissions:
+        request = next((r for r in submission.model_requests if not (r.is_side or r.is_shared)), None)
+        if submission.view is not view or request is None or submission.inserted_at == float("inf"):
+            continue
+        waited = view.connection.out_of_patience(request.event)
+        if waited is None or waited.seq > view.connection.ended_at or submission.inserted_at > waited.seq:
+            continue
+        answered_at = request.answered.seq if request.answered is not None else float("inf")
+        is_told = view.states_between(submission.seq, waited.seq) or view.state_at(submission.seq) != "idle"
+        if request.held is not None and answered_at > waited.seq and not is_told:
+            yield violation(
+                "the model is asked for a prompt, and running is not reported",
+                *in_order(
+                    (submission.request.event, "this prompt"),
+                    (request.event, "is worked on: the model is asked, and holds its answer"),
+                    (waited, "and up to here no running came"),
+                ),
+            )
 
 
 def _goes_on_after(snapshot: State | None, state: State) -> bool:
@@ -88,11 +112,33 @@ def _is_snapshot(view: View, state: State, reasons: dict[str, State]) -> bool:
     return any(seq < state.seq for other, seq in told.items() if other is not view)
 
 
-def _is_stopped_before(sent: Sequence[Submission], state: State) -> bool:
-    """Whether a client stopped any of what had been asked before work on it began: of several, the idle may be told for
-    the first, and the others be inserted after it."""
-    stops = state.update.view.session.stops_between
-    return state.stop_reason == "cancelled" and any(stops(prompt.seq, state.seq) for prompt in sent)
+def is_stopped_before(sent: Sequence[Submission], state: State) -> bool:
+    """Whether a client stopped any of what had been asked before work on it began, which a request to the model shows:
+    of several, the idle may be told for the first, and the others be inserted after it."""
+    if state.stop_reason != "cancelled":
+        return False
+    session = state.update.view.session
+    owed = session.unfinished(state.seq)  # it may have been sent before another idle, such as the snapshot of a resume
+    asked = [*sent, owed] if owed is not None else sent
+    stops = ((prompt, next(iter(session.stops_between(prompt.seq, state.seq)), None)) for prompt in asked)
+    return any(stop is not None and not _is_begun_before(prompt, stop) for prompt, stop in stops)
+
+
+def _is_begun_before(prompt: Submission, stop: Event) -> bool:
+    """Whether the scripted model was asked for the prompt before the stop was sent, and not in one moment with it."""
+    return any(r.event.t < stop.t - BURST and not (r.is_shared or r.is_side) for r in prompt.model_requests)
+
+
+def _ends_twice(view: View, state: State) -> State | None:
+    """The idle before this one, where that ended the same work with another reason: neither a client nor a process of
+    the agent beside it can have begun other work since, nor waits for any."""
+    session, before = view.session, next((s for s in reversed(view.states) if s.seq < state.seq), None)
+    if before is None or not before.is_idle or before.stop_reason is None or before.update.replay is not None:
+        return None
+    is_alone = len(session.views) == 1 and not session.stops_between(before.seq, state.seq)
+    is_asked = any(s.seq < state.seq and s.answered_at > before.seq for s in session.submissions)
+    is_opened = view.replay_after(before.seq) is not None or session.first_background < state.seq
+    return before if is_alone and not is_asked and not is_opened else None
 
 
 def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verdict:
@@ -117,7 +163,7 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
             (output.event, "is worked on: output of the agent"),
             (state.event, "the work ends, with no running or requires_action since the idle before"),
         )
-    elif prompt is not None and state.stop_reason != "error" and not _is_stopped_before(sent, state):
+    elif prompt is not None and state.stop_reason != "error" and not is_stopped_before(sent, state):
         yield violation(
             f"idle with the stop reason {state.stop_reason!r}, and running was never reported",
             (prompt.request.event, "this prompt"),
@@ -128,6 +174,12 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
             "work of the agent's own began and ended, and running was never reported",
             (output.event, "output of the agent"),
             (state.event, f"work ends ({state.stop_reason}), with no running or requires_action since the idle before"),
+        )
+    elif state.stop_reason != "error" and (before := _ends_twice(view, state)) is not None:
+        yield violation(
+            "work ended, and ended once more with another reason",
+            (before.event, f"the work ends ({before.stop_reason})"),
+            (state.event, f"work ends ({state.stop_reason}), and none had begun: no running came, nor a prompt"),
         )
     elif state.stop_reason != "error":  # state.background-failure-is-not-a-stop
         yield warning(
