@@ -705,6 +705,32 @@ class TestUnknownRequest:
         assert story.after(15).control("waited", **{"for": "response", "id": listed, "seconds": 15}).fails(UNKNOWN)
 
 
+class TestTheWorkOfAnAnsweredPrompt:
+    @pytest.mark.parametrize(
+        ("held", "reason", "also", "fails"),
+        [
+            (True, "cancelled", None, 1),
+            (False, "cancelled", None, 0),  # it may have ended so by itself
+            (True, "end_turn", None, 0),
+            (True, "cancelled", "session/cancel", 0),
+            (True, "cancelled", "another $/cancel_request", 0),
+        ],
+    )
+    def test_stopped_by_a_cancel_of_its_request(self, held: bool, reason: str, also: str | None, fails: int) -> None:
+        story = Story().begin()
+        prompt = story.prompt("Hello", nonce="acp-1")
+        story.user("u1", "Hello acp-1").reply(prompt, messageId="u1").running()
+        story.control("model-request", number=1, nonce="acp-1", last_user=True)
+        if held:
+            story.control("model-held", number=1)
+        story.notify("$/cancel_request", {"requestId": prompt})
+        if also == "session/cancel":
+            story.cancel()
+        elif also is not None:
+            story.notify("$/cancel_request", {"requestId": "other"})
+        assert len(story.idle(reason).fails("cancel.unknown-request-ignored")) == fails
+
+
 class TestHeldPrompts:
     def held(self) -> tuple[Story, object]:
         story = at_work()

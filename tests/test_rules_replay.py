@@ -450,6 +450,37 @@ class TestBadCursor:
         assert len(story.fails(CURSOR)) == fails
 
 
+class TestToolsAndTerminals:
+    """One that was over before is of the past, wherever it comes again."""
+
+    def told(self, story: Story) -> Story:
+        story.update("terminal_update", terminalId="t1", command="make", exitStatus={"exitCode": 0})
+        content = [{"type": "terminal", "terminalId": "t1"}]
+        return story.update("tool_call_update", toolCallId="c1", title="make", status="completed", content=content)
+
+    def past(self) -> Story:
+        return self.told(lived().running()).idle("end_turn").after(5)
+
+    @pytest.mark.parametrize(("first", "fails"), [(True, 0), (False, 1)])
+    def test_after_the_state(self, first: bool, fails: int) -> None:
+        story = self.past()
+        resumed = story.resume(replay=True)
+        agent(story.user("u1", "Ping?"), "a1", "Pong.")
+        story = self.told(story).idle("end_turn") if first else self.told(story.idle("end_turn"))
+        assert len(story.reply(resumed).fails(SNAPSHOT)) == fails
+
+    @pytest.mark.parametrize(("in_window", "body", "fails"), [(False, True, 1), (True, True, 0), (False, False, 0)])
+    def test_a_terminal_after_the_response(self, in_window: bool, body: bool, fails: int) -> None:
+        story = self.past()
+        resumed = story.resume(replay=True)
+        agent(story.user("u1", "Ping?"), "a1", "Pong.")
+        if in_window:
+            self.told(story)
+        story.idle("end_turn").reply(resumed)
+        late = {"command": "make", "exitStatus": {"exitCode": 0}} if body else {"_meta": {"x": 1}}
+        assert len(story.update("terminal_update", terminalId="t1", **late).fails(BEFORE)) == fails
+
+
 class TestWorkThatBeginsInTheWindow:
     """A prompt may be accepted, and its work begin only while a resume is under way: then its output is live."""
 

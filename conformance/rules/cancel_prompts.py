@@ -2,8 +2,9 @@
 after insertion')."""
 
 from conformance.conversation import Connection, Request, Submission, Work
+from conformance.conversation.span import between
 from conformance.history import Event
-from conformance.rules.cancel import BURST, LONG, apart, had_long
+from conformance.rules.cancel import BURST, LONG, apart, had_long, model_held
 from conformance.rules.insertion import reported_at_all
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Finding, Verdict, rule, violation, warning
 from conformance.wire import request_key
@@ -130,8 +131,8 @@ def _held_for_ever(submission: Submission, cancel: Event) -> Verdict:
     source="schema CancelRequestNotification",
     exercised="$/cancel_request for an answered id or one never used, and a request answered after it",
     proof="a response that names that id; another request with that id, sent later or by another "
-    "client, that is refused as cancelled; or the connection "
-    "unusable after",
+    "client, that is refused as cancelled; the work of a prompt that was answered, ended as cancelled by nothing else "
+    "while the model was held; or the connection unusable after",
     never="a recording that began after initialize, for requests that it does not hold",
 )
 def unknown_request_ignored(connection: Connection) -> Verdict:
@@ -165,7 +166,36 @@ def unknown_request_ignored(connection: Connection) -> Verdict:
         later = connection.by_id.get(("client", *key), []) if not named else []
         for request in [*later[:1], *connection.conversation.pending_elsewhere(params["requestId"], event)]:
             yield from _met_by_another(event, request)
+        for request in named[-1:]:
+            yield from _stops_work(event, request)
         yield from _unusable_after(connection, event)
+
+
+def _stops_work(cancel: Event, request: Request) -> Verdict:
+    """Whether the cancel of a prompt that was answered ended its work, which the model held and nobody stopped."""
+    session = request.connection.conversation.sessions.get(request.session_id or "")
+    identifier = request.result.get("messageId") if isinstance(request.result, dict) else None
+    if session is None or not isinstance(identifier, str):
+        return
+    submission = session.accepted_as.get(identifier)
+    work = submission.work if submission is not None and submission.request is request else None
+    if work is None or work.ended is None or not work.seq < cancel.seq < work.ended_at:
+        return
+    if work.stop_reason != "cancelled" or (held := model_held(work, cancel)) is None:
+        return
+    others = (e for view in session.views for e in between(view.connection.interventions, request.seq, work.ended_at))
+    is_left = any(request.seq < view.connection.ended_at < work.ended_at for view in session.views)
+    if session.stops_between(request.seq, work.ended_at) or any(e is not cancel for e in others) or is_left:
+        return
+    yield violation(
+        "a $/cancel_request for a prompt that had been answered stopped its work",
+        *in_order(
+            (request.event, "this prompt"),
+            (held, "the model is held: its work cannot end by itself"),
+            (cancel, "$/cancel_request for it comes too late: it is answered"),
+            (work.ended.event, "the work ends as cancelled, and nobody stopped the session"),
+        ),
+    )
 
 
 def _met_by_another(cancel: Event, request: Request) -> Verdict:

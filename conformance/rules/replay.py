@@ -224,7 +224,7 @@ def before_response(replay: Replay) -> Verdict:
     after = after_response(replay)
     late = retold(replay, after)
     if not late or (len(late) > 1 and told):
-        late = [u for u in after if _was_finished(replay, u) and not _is_of_the_window(replay, u)][:1]
+        late = [u for u in after if was_finished(replay, u) and not _is_of_the_window(replay, u)][:1]
     if late:
         yield violation(
             "history was told after the response to session/resume",
@@ -237,11 +237,16 @@ def before_response(replay: Replay) -> Verdict:
 def _what_it_is(update: Update) -> str:
     if update.kind == "tool_call_update":
         return f"a tool call that was over ({update.body.get('toolCallId')!r})"
+    if update.kind == "terminal_update":
+        return f"a terminal that had exited ({update.body.get('terminalId')!r})"
     return f"a message of the past ({update.message_id!r})"
 
 
 def _is_of_the_window(replay: Replay, update: Update) -> bool:
-    """Whether the window told of that tool call."""
+    """Whether the window told of that tool call or terminal."""
+    terminal = replay.view.terminals.get(str(update.body.get("terminalId")))
+    if terminal is not None and any(replay.holds(told) for told in terminal.updates):
+        return True
     call = replay.view.tool_calls.get(str(update.body.get("toolCallId")))
     return call is not None and any(replay.holds(step.update) for step in call.steps)
 
@@ -281,7 +286,7 @@ def none_unless_asked(replay: Replay) -> Verdict:
     if session.has_history_before(replay.seq):
         yield EXERCISED
     told = retold(replay, replay.updates) or retold(replay, after_response(replay))
-    again = [u for u in replay.updates if _was_finished(replay, u)]
+    again = [u for u in replay.updates if was_finished(replay, u)]
     plan = next((u for u in replay.updates if u.kind == "plan_update" and not replay.was_busy), None)
     found = told[:1] or again[:1]
     if found:
@@ -293,9 +298,13 @@ def none_unless_asked(replay: Replay) -> Verdict:
         )
 
 
-def _was_finished(replay: Replay, update: Update) -> bool:
-    """Whether the update is about a tool call that had its final status before the resume, and only says so again.
-    What another client was told of just now may be on its way to this one."""
+def was_finished(replay: Replay, update: Update) -> bool:
+    """Whether the update is about a tool call that had its final status before the resume, or a terminal that had
+    exited, and only says so again. What another client was told of just now may be on its way to this one."""
+    if update.kind == "terminal_update":
+        terminal = replay.view.terminals.get(str(update.body.get("terminalId")))
+        had_exited = terminal is not None and terminal.exited is not None and terminal.exited.seq < replay.seq
+        return had_exited and update.body.get("exitStatus") is not None
     if update.kind != "tool_call_update" or update.body.get("status") not in FINAL_STATUSES:
         return False
     title = update.body.get("title")

@@ -6,7 +6,7 @@ from conformance.conversation import BUSY, OUTPUT, Connection, ModelRequest, Per
 from conformance.history import Event
 from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation
-from conformance.rules.replay import asked, retold
+from conformance.rules.replay import asked, retold, was_finished
 from conformance.rules.replay_runs import works_by_itself
 from conformance.rules.state import ASIDE
 from conformance.rules.tool import BURST
@@ -45,7 +45,8 @@ def state_snapshot(replay: Replay) -> Verdict:
             (response, "the response, and nothing told the session's state"),
         )
         return
-    late = retold(replay, (update for update in replay.updates if update.seq > states[-1].seq))
+    after = [update for update in replay.updates if update.seq > states[-1].seq]
+    late = retold(replay, after) or [update for update in after if was_finished(replay, update)]
     if late and not replay.view.another_replays(replay):
         yield violation(
             "the state_update came before the replay instead of after it",
