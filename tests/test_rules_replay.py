@@ -590,6 +590,13 @@ class TestRunsNothing:
         replayed(story, driven=True, at="cyd").running(at="cyd")
         assert agent(story, "a9", "Welcome back.", at="cyd").idle("end_turn", at="cyd").fails(RUNS) == []
 
+    @pytest.mark.parametrize(("asked", "fails"), [(True, 0), (False, 1)])
+    def test_the_same_words_of_the_scripted_model_to_another_question(self, asked: bool, fails: int) -> None:
+        story = replayed(lived(driven=True), driven=True).running()
+        if asked:
+            story.control("model-request", number=2, nonce="acp-1", last_user=False, tail="0b")
+        assert len(story.says("a9", "Pong.").idle("end_turn").fails(RUNS)) == fails
+
     def test_the_model_is_asked_for_the_same_prompt_in_another_session(self) -> None:
         story = replayed(lived(driven=True), driven=True)
         story.reply(story.request("session/new", {"cwd": "/w"}), sessionId="other")

@@ -65,10 +65,11 @@ class TestOfAnotherMessage:
         assert story.fails(RUNS) == ["a replay set off work"]
 
 
-def test_work_that_begins_before_anything_is_told() -> None:
+@pytest.mark.parametrize("text", ["On second thoughts", "Pong."])
+def test_work_that_begins_before_anything_is_told(text: str) -> None:
     story = lived()
     resumed = story.resume(replay=True)
-    story.running().says("a7", "On second thoughts").idle("end_turn")
+    story.running().says("a7", text).idle("end_turn")
     agent(story.user("u1", "Ping?"), "a1", "Pong.").idle("end_turn").reply(resumed)
     assert (story.fails(RUNS), len(story.warns(RUNS))) == ([], 1)
 

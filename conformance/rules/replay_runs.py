@@ -15,6 +15,7 @@ from conformance.conversation import (
     task_of,
     text_after,
 )
+from conformance.conversation.span import between
 from conformance.history import Event
 from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, Verdict, rule, violation, warning
@@ -120,7 +121,8 @@ def _ran(replay: Replay, work: Work, until: float) -> Verdict:
         proof.append((before.event, "the replay tells this message"))
     proof.append((work.began.event, "work begins, and nobody sent a prompt"))
     if again is not None and not unasked:
-        tell = warning if _is_later(replay, work) else violation
+        is_before_it = in_window and before is None
+        tell = warning if is_before_it or _is_later(replay, work) else violation
         yield tell("what was done before was done again at a replay", again[0], *proof, again[1])
     elif new and in_window:
         proof.append((new[0].event, "it has new output"))
@@ -158,6 +160,8 @@ def _said_before(replay: Replay, update: Update) -> tuple[Part, Part] | None:
     """(the earlier output, this one) where new output is, under a new id, what the session's earlier work put out."""
     message, session = update.view.message_of(update), replay.view.session
     if message is not None:
+        if between(session.conversation.model_requests, replay.seq, update.seq):
+            return None  # the script may say one thing to many questions: see `_asked_again`
         earlier = session.first_said.get((message.kind, text_after(message.updates).strip()))
         done = "said"
     else:
