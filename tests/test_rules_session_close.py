@@ -128,6 +128,13 @@ class TestCloseCancelsFirst:
         story.idle("end_turn").reply(close)
         assert len(story.fails(self.rule)) == 1
 
+    def test_a_model_that_is_heard_to_be_held_before_the_agent_is(self) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1")
+        story.control("model-request", number=1, nonce="acp-1", last_user=True).control("model-held", number=1)
+        close = story.running().request("session/close", {"sessionId": "s"})
+        assert len(story.idle("end_turn").reply(close).fails(self.rule)) == 1
+
     def two_clients(self, *, are_told: bool) -> Story:
         """ada's work is held by the model; bob closes the session, and the work that he was told of ends."""
         story = Story().begin().initialize(at="bob")

@@ -265,6 +265,15 @@ class TestIdle:
         story = accepted(foreign()).running().says("a", "Blue.").after(60).barrier()
         assert story.fails(self.rule) == ["work came to its end and was never reported as idle"]
 
+    @pytest.mark.parametrize(("own", "fails"), [(True, 1), (False, 0)])
+    def test_a_model_that_is_heard_sooner_than_the_agent(self, own: bool, fails: int) -> None:
+        story = Story(model="openai-chat").begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1")
+        story.control("model-request", at="", number=1, nonce="acp-1" if own else None, last_user=True)
+        story.control("model-answered", at="", number=1, how="say").running()
+        story.control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+        assert len(story.fails(self.rule)) == fails
+
     def test_never_when_driven(self) -> None:
         assert self.answered().control("waited", **{"for": "idle", "session": "s", "seconds": 15}).fails(self.rule)
 

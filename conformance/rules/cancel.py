@@ -178,7 +178,8 @@ def _is_in_vain(wait: Event, other: View, cancel: Event) -> bool:
 
 def model_held(work: Work, cancel: Event) -> Event | None:
     """Where the script held the model for this work, from before the cancel until the work's end."""
-    asked = between(work.view.session.conversation.model_requests, work.seq, cancel.seq)
+    before = work.previous.ended_at if work.previous is not None else -1.0
+    asked = between(work.view.session.conversation.model_requests, before, cancel.seq)
     return next((request.held for request in asked if _is_held(request, work, cancel)), None)
 
 
@@ -240,17 +241,19 @@ def _is_held(request: ModelRequest, work: Work, cancel: Event) -> bool:
         return False
     if request.released is not None and request.released.seq < work.ended_at:
         return False
-    return _asks_for(work, request.nonce)
+    return _asks(work, request)
 
 
-def _asks_for(work: Work, nonce: str | None) -> bool:
-    """Whether the work may ask the model for that prompt: one that was inserted since the work before it or, where none
-    was, any earlier one. The model and the agent are heard by two ways: what is asked now may be of work that is over,
-    or to come. Another client's prompt was told of here: what never is, another process of the agent works on."""
+def _asks(work: Work, request: ModelRequest) -> bool:
+    """Whether it may be the work that asks the model: for a prompt that was inserted since the work before it or, where
+    none was, for any earlier one since it began. The model and the agent are heard by two ways: what is asked now may
+    be of work that is over, or to come. Another client's prompt was told of here: what never is, another process of the
+    agent works on."""
     view, before = work.view, work.previous.ended_at if work.previous is not None else -1.0
-    inserted = view.session.inserted_between
-    prompts = inserted(before, work.ended_at) or inserted(-1.0, work.ended_at)
-    return any(prompt.nonce == nonce and prompt.is_known_to(view, work.ended_at) for prompt in prompts)
+    prompts = view.session.inserted_between(before, work.ended_at)
+    if not prompts and request.seq > work.seq:
+        prompts = view.session.inserted_between(-1.0, work.ended_at)
+    return any(prompt.nonce == request.nonce and prompt.is_known_to(view, work.ended_at) for prompt in prompts)
 
 
 def may_have_crossed(work: Work, cancel: Event) -> bool:

@@ -336,11 +336,19 @@ def is_done(work: Work, waited: Event) -> bool:
 
 
 def _model_requests_of(work: Work, waited: Event) -> list[ModelRequest]:
-    """What the scripted model was asked meanwhile, not for another session: what becomes of the work is its to say."""
-    session = work.view.session
-    asked = between(session.conversation.model_requests, work.seq, waited.seq)
+    """What the scripted model was asked meanwhile, not for another session: what becomes of the work is its to say. For
+    the work's own prompts also just before it: the model and the agent are heard by two ways."""
+    session, before = work.view.session, work.previous.ended_at if work.previous is not None else -1.0
+    own = {submission.nonce for submission in session.inserted_between(before, waited.seq)} - {None}
+    asked = between(session.conversation.model_requests, before, waited.seq)
     asked_in = session.conversation.sessions_with
-    return [r for r in asked if not r.is_side and session.id in asked_in.get(r.nonce or "", {session.id})]
+    return [
+        r
+        for r in asked
+        if not r.is_side
+        and (r.seq > work.seq or r.nonce in own)
+        and session.id in asked_in.get(r.nonce or "", {session.id})
+    ]
 
 
 def _done_at(work: Work, last: Update, waited: Event) -> Event | None:
