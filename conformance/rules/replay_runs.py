@@ -66,8 +66,8 @@ def _submission_of(replay: Replay) -> Any:
 
 
 def _asked_again(replay: Replay, told: list[Submission]) -> Verdict:
-    """Requests to the scripted model that have a replayed prompt as their last user message, and after it what an
-    earlier request for it had."""
+    """Requests to the scripted model that have a replayed prompt as their last user message, and after it what a
+    request of its own work had."""
     prompts = replay.view.session.submissions_after(replay.seq)[:1]
     until = prompts[0].seq if prompts else float("inf")
     owed = replay.view.session.unfinished(replay.seq)
@@ -89,7 +89,7 @@ def _asked_again(replay: Replay, told: list[Submission]) -> Verdict:
                 asked(replay),
                 (request.event, "the model is asked for it again"),
             )
-            earlier = (r.tail for r in submission.model_requests if r.seq < replay.seq)
+            earlier = (r.tail for r in submission.model_requests if r.seq < submission.work.ended_at)
             is_same = request.tail is None or request.tail in earlier  # else it is asked about what came of the prompt
             if request.is_last_user and is_same and not request.is_side:
                 yield violation("a replayed prompt was run again", *proof)
