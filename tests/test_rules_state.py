@@ -265,6 +265,17 @@ class TestIdle:
         story = accepted(foreign()).running().says("a", "Blue.").after(60).barrier()
         assert story.fails(self.rule) == ["work came to its end and was never reported as idle"]
 
+    def test_running_that_only_a_resume_told(self) -> None:
+        """Nothing is at work: replay.state-snapshot is about that."""
+        story = Story(model="openai-chat").begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").running()
+        story.control("model-request", at="", number=1, nonce="acp-1", last_user=True)
+        story.control("model-answered", at="", number=1, how="say").idle("end_turn").initialize(at="bob")
+        resumed = story.resume(at="bob")
+        story.running(at="bob").reply(resumed, at="bob")
+        story.control("waited", at="bob", **{"for": "idle", "session": "s", "seconds": 15})
+        assert story.fails(self.rule) == []
+
     @pytest.mark.parametrize(("own", "fails"), [(True, 1), (False, 0)])
     def test_a_model_that_is_heard_sooner_than_the_agent(self, own: bool, fails: int) -> None:
         story = Story(model="openai-chat").begin()

@@ -337,8 +337,10 @@ def is_done(work: Work, waited: Event) -> bool:
 
 def _model_requests_of(work: Work, waited: Event) -> list[ModelRequest]:
     """What the scripted model was asked meanwhile, not for another session: what becomes of the work is its to say. For
-    the work's own prompts also just before it: the model and the agent are heard by two ways."""
+    the work's own prompts also just before it, unless a resume told of it: the model and the agent are heard by two
+    ways."""
     session, before = work.view.session, work.previous.ended_at if work.previous is not None else -1.0
+    before = work.seq if work.began.update.replay is not None else before
     own = {submission.nonce for submission in session.inserted_between(before, waited.seq)} - {None}
     asked = between(session.conversation.model_requests, before, waited.seq)
     asked_in = session.conversation.sessions_with
