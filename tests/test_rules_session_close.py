@@ -153,6 +153,14 @@ class TestCloseCancelsFirst:
         assert self.two_clients(are_told=True).fails(self.rule) != []
         assert self.two_clients(are_told=False).fails(self.rule) == []
 
+    @pytest.mark.parametrize(("last_user", "side"), [(False, False), (True, True)])
+    def test_a_suggestion_is_held_and_not_the_work(self, last_user: bool, side: bool) -> None:
+        story = Story().begin()
+        story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").running()
+        story.control("model-request", number=1, nonce="acp-1", last_user=last_user, side=side)
+        close = story.control("model-held", number=1).request("session/close", {"sessionId": "s"})
+        assert story.idle("end_turn").reply(close).silent(self.rule)
+
     @pytest.mark.parametrize("why", ["the agent gave it up", "it is of the work before"])
     def test_the_model_was_held_for_work_that_is_over(self, why: str) -> None:
         story = Story().begin()

@@ -235,7 +235,7 @@ def _fails_beside(update: Update, work: Work, cancel: Event) -> bool:
 def _is_held(request: ModelRequest, work: Work, cancel: Event) -> bool:
     """Whether the script held this model request of the work from before the cancel until the work's end. The agent
     itself may give it up, but only after the cancel."""
-    if request.held is None or request.is_shared or request.held.seq > cancel.seq:
+    if request.held is None or request.is_shared or request.is_side or request.held.seq > cancel.seq:
         return False
     if request.answered is not None and request.answered.seq < cancel.seq:
         return False
@@ -245,12 +245,14 @@ def _is_held(request: ModelRequest, work: Work, cancel: Event) -> bool:
 
 
 def _asks(work: Work, request: ModelRequest) -> bool:
-    """Whether it may be the work that asks the model: for a prompt that was inserted since the work before it or, where
-    none was, for any earlier one since it began. The model and the agent are heard by two ways: what is asked now may
-    be of work that is over, or to come. Another client's prompt was told of here: what never is, another process of the
-    agent works on."""
+    """Whether it may be the work that asks the model: for a prompt that was inserted since the work before it, as the
+    last word of the user (else it may be a suggestion of what to say next) or, where none was, for any earlier one
+    since it began. The model and the agent are heard by two ways: what is asked now may be of work that is over, or to
+    come. Another client's prompt was told of here: what never is, another process of the agent works on."""
     view, before = work.view, work.previous.ended_at if work.previous is not None else -1.0
     prompts = view.session.inserted_between(before, work.ended_at)
+    if prompts and not request.is_last_user:
+        return False
     if not prompts and request.seq > work.seq:
         prompts = view.session.inserted_between(-1.0, work.ended_at)
     return any(prompt.nonce == request.nonce and prompt.is_known_to(view, work.ended_at) for prompt in prompts)
