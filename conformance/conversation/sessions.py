@@ -211,13 +211,13 @@ class Session:
     def first_unasked_work(self) -> float:
         """Where work that no prompt began first did; infinity where none did. The first that a client sees was not
         begun by what had been worked off before, as another one saw."""
-        ends = sorted(work.ended_at for view in self.views for work in view.works)
+        ends = [-1.0, *sorted(work.ended_at for view in self.views for work in view.works)]
         unasked = (
             work.seq
             for view in self.views
             for before, work in zip([None, *view.works], view.works, strict=False)
             if not self.inserted_between(
-                before.ended_at if before is not None else [-1.0, *ends][bisect_left(ends, work.seq)], work.ended_at
+                before.ended_at if before is not None else ends[bisect_left(ends, work.seq) - 1], work.ended_at
             )
         )
         return min(unasked, default=float("inf"))

@@ -15,7 +15,7 @@ from conformance.conversation import (
     Work,
     failed_at_last,
 )
-from conformance.conversation.span import between
+from conformance.conversation.span import before, between
 from conformance.history import Event
 from conformance.rules.insertion import in_order
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
@@ -132,13 +132,13 @@ def _is_begun_before(prompt: Submission, stop: Event) -> bool:
 def _ends_twice(view: View, state: State) -> State | None:
     """The idle before this one, where that ended the same work with another reason: neither a client nor a process of
     the agent beside it can have begun other work since, nor waits for any."""
-    session, before = view.session, next((s for s in reversed(view.states) if s.seq < state.seq), None)
-    if before is None or not before.is_idle or before.stop_reason is None or before.update.replay is not None:
+    session, first = view.session, before(view.states, state.seq)
+    if first is None or not first.is_idle or first.stop_reason is None or first.update.replay is not None:
         return None
-    is_alone = len(session.views) == 1 and not session.stops_between(before.seq, state.seq)
-    is_asked = any(s.seq < state.seq and s.answered_at > before.seq for s in session.submissions)
-    is_opened = view.replay_after(before.seq) is not None or session.first_background < state.seq
-    return before if is_alone and not is_asked and not is_opened else None
+    is_alone = len(session.views) == 1 and not session.stops_between(first.seq, state.seq)
+    is_asked = session.submissions_between(first.seq, state.seq) or session.unfinished(state.seq) is not None
+    is_opened = view.replay_after(first.seq) is not None or session.first_background < state.seq
+    return first if is_alone and not is_asked and not is_opened else None
 
 
 def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verdict:
@@ -175,10 +175,10 @@ def _unannounced(view: View, state: State, since: float, *, known: bool) -> Verd
             (output.event, "output of the agent"),
             (state.event, f"work ends ({state.stop_reason}), with no running or requires_action since the idle before"),
         )
-    elif state.stop_reason != "error" and (before := _ends_twice(view, state)) is not None:
+    elif state.stop_reason != "error" and (first := _ends_twice(view, state)) is not None:
         yield violation(
             "work ended, and ended once more with another reason",
-            (before.event, f"the work ends ({before.stop_reason})"),
+            (first.event, f"the work ends ({first.stop_reason})"),
             (state.event, f"work ends ({state.stop_reason}), and none had begun: no running came, nor a prompt"),
         )
     elif state.stop_reason != "error":  # state.background-failure-is-not-a-stop
