@@ -496,6 +496,23 @@ class TestUpdatesBeforeIdle:
         story.idle("cancelled", **({} if background is None else {"background": background}))
         assert len(story.update("terminal_update", terminalId="t1", **late).fails(UPDATES)) == fails
 
+    @pytest.mark.parametrize(
+        ("status", "seconds", "fails"),
+        [("cancelled", 1, 1), (None, 1, 1), ("cancelled", 0.5, 0), ("completed", 1, 0), ("failed", 1, 0)],
+    )
+    def test_a_terminal_that_says_more_where_nothing_is_listed(
+        self, status: str | None, seconds: float, fails: int
+    ) -> None:
+        content = [{"type": "terminal", "terminalId": "t1"}]
+        story = at_work().update(
+            "tool_call_update", toolCallId="c1", title="make", status="in_progress", content=content
+        )
+        story.update("terminal_update", terminalId="t1", command="make").cancel()
+        if status is not None:
+            story.update("tool_call_update", toolCallId="c1", status=status)
+        story.idle("cancelled").after(seconds)
+        assert len(story.update("terminal_output_chunk", terminalId="t1", data="aGk=").fails(UPDATES)) == fails
+
     def test_updates_before_the_idle_are_right(self) -> None:
         assert at_work().cancel().says("a1", " stopped").idle("cancelled").barrier().passes(UPDATES)
 

@@ -24,9 +24,13 @@ def answered(asked: int, given: Any) -> Story:
 class TestVersion:
     rule = "init.version"
 
-    @pytest.mark.parametrize(("asked", "given"), [(2, 2), (2, 1), (65535, 2), (65535, 1), (1, 1), (1, 0)])
+    @pytest.mark.parametrize(("asked", "given"), [(2, 2), (2, 1), (65535, 2), (65535, 1), (1, 1)])
     def test_a_version_not_above_the_requested_one_is_right(self, asked: int, given: int) -> None:
         assert answered(asked, given).passes(self.rule)
+
+    @pytest.mark.parametrize(("asked", "given"), [(1, 0), (2, 0), (65535, -1)])
+    def test_there_is_no_version_before_1(self, asked: int, given: int) -> None:
+        assert len(answered(asked, given).fails(self.rule)) == 1
 
     def test_a_whole_number_is_an_integer(self) -> None:
         assert answered(2, 2.0).passes(self.rule)

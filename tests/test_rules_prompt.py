@@ -236,6 +236,22 @@ class TestRejectedIsError:
         story = foreign()
         assert story.refuse(blocks(story), -32602).passes(self.rule)
 
+    @pytest.mark.parametrize(("text", "fails"), [("/refuse", 1), ("/refuse that", 0)])
+    def test_refused_and_kept(self, text: str, fails: int) -> None:
+        story = Story().begin()
+        id = story.prompt("/refuse", trigger="fail-before-insertion", refusable="the profile's")
+        resumed = story.refuse(id, -32603).resume(replay=True)
+        story.user("u1", text).idle().reply(resumed)
+        assert len(story.fails(self.rule)) == fails
+        if fails:
+            assert story.proof(self.rule) == [6, 7, 9]
+
+    def test_somebody_else_may_have_sent_what_was_refused(self) -> None:
+        story = foreign()
+        id = blocks(story, {"type": "text", "text": "What is this?"}, PNG)
+        resumed = story.refuse(id, -32602).resume(replay=True)
+        assert story.user("u1", "What is this?").idle().reply(resumed).passes(self.rule)
+
     def test_an_empty_prompt_may_be_taken(self) -> None:
         story = foreign()
         story.reply(blocks(story), messageId="u").update("user_message", messageId="u", content=[]).after(2).barrier()
@@ -304,6 +320,11 @@ class TestInsertionReported:
         for at in ("bob", "ada"):
             story.running(at=at).says("a", "Hi", at=at).idle("end_turn", at=at)
         assert len(story.fails(self.rule)) == fails
+
+    def test_nobody_is_attached_to_a_closed_session(self) -> None:
+        story = foreign()
+        story.reply(story.request("session/close", {"sessionId": "s"}))
+        assert story.reply(story.prompt("Hello"), messageId="u").after(2).barrier().fails(self.rule) == []
 
     def test_never_though_running_came_first(self) -> None:
         story = foreign()
@@ -441,6 +462,22 @@ class TestOneIdForAllUpdates:
     )
     def test_chunks_under_its_own_and_what_is_no_piece_of_it(self, pieces: list[tuple[str, str]]) -> None:
         assert self.in_pieces(*pieces).fails(self.rule) == []
+
+    @pytest.mark.parametrize(
+        ("pieces", "fails"),
+        [
+            (("Mend the parser", " and add tests for it"), 1),
+            (("Mend the parser and", " add ", "tests for it"), 1),
+            (("Mend the parser and add tests", " for it"), 0),  # that may be a message of another client's
+            (("Mend the parser", " and add something else"), 0),
+        ],
+    )
+    def test_in_a_recording_of_others(self, pieces: tuple[str, ...], fails: int) -> None:
+        story = foreign()
+        story.reply(story.prompt("Mend the parser and add tests for it"), messageId="u0")
+        for number, text in enumerate(pieces):
+            story.chunk("user_message", f"u{number}", text)
+        assert len(story.running().says("a", "Hi").idle("end_turn").fails(self.rule)) == fails
 
     def test_not_accepted(self) -> None:
         story = foreign()
@@ -727,6 +764,17 @@ class TestContentIsReported:
 
     def test_lost(self) -> None:
         assert self.reported("Hello").fails(self.rule) == ["the message does not hold the prompt's text"]
+
+    @pytest.mark.parametrize(
+        ("told", "fails"),
+        [("Mend the parser", 1), ("Mend the parser and add tests", 0), ("<user>Mend the parser", 0)],
+    )
+    def test_cut_off(self, told: str, fails: int) -> None:
+        story = foreign()
+        story.reply(story.prompt("Mend the parser and add tests, please"), messageId="u").user("u", told)
+        story.running().idle("end_turn")
+        message = "the message holds no more than the beginning of the prompt's text"
+        assert story.fails(self.rule) == [message] * fails
 
     def test_never_any_content(self) -> None:
         story = foreign()

@@ -164,6 +164,24 @@ class TestResets:
         )
         assert RESET in failed(story)
 
+    @pytest.mark.parametrize(("text", "fails"), [("Ping?", {RESET}), ("Pi", {RESET}), ("!", set())])
+    def test_its_beginning_before_the_reset(self, text: str, fails: set[str]) -> None:
+        story = lived()
+        resumed = story.resume(replay=True)
+        story.chunk("user_message", "u1", text).update("user_message", messageId="u1", content=[])
+        agent(story.chunk("user_message", "u1", "Ping?"), "a1", "Pong.").idle().reply(resumed)
+        assert failed(story) == fails
+
+    @pytest.mark.parametrize(("is_over", "fails"), [(True, 1), (False, 0)])
+    def test_a_client_that_comes_after_the_work_or_in_it(self, is_over: bool, fails: int) -> None:
+        story = Story(driven=False).begin()
+        story.reply(story.prompt("Ping?"), messageId="u1").user("u1", "Ping?").running()
+        if is_over:
+            story.idle("end_turn")
+        resumed = story.initialize(at="bob").resume(replay=True, at="bob")
+        story.chunk("user_message", "u1", "Ping?", at="bob").idle(at="bob").reply(resumed, at="bob")
+        assert len(story.fails(RESET)) == fails
+
     def test_metadata_then_a_reset_is_right(self) -> None:
         story = lived()
         resumed = story.resume(replay=True)

@@ -41,11 +41,36 @@ class TestOfAnotherMessage:
 
     @pytest.mark.parametrize(
         ("id", "text", "fails"),
-        [("x7", "Hello from elsewhere", 0), ("x7", "Ping?", 1), ("u1", "Ping?", 1), ("u1", "Edited", 1)],
+        [("x7", "Hello from elsewhere", 0), ("u1", "Ping?", 1), ("u1", "Edited", 1)],
     )
     def test_right_after_the_resume(self, id: str, text: str, fails: int) -> None:
         story = replayed(lived()).user(id, text).running().says("a7", "Pong.").idle("end_turn")
         assert story.fails(RUNS) == [RAN] * fails
+
+    @pytest.mark.parametrize("is_first", [True, False])
+    def test_somebody_else_may_have_sent_the_same_text(self, is_first: bool) -> None:
+        story = replayed(lived())
+        story = story.user("x7", "Ping?").running() if is_first else story.running().user("x7", "Ping?")
+        story.says("a7", "Pong.").idle("end_turn")
+        assert (story.fails(RUNS), story.warns(RUNS)) == ([], [RAN])
+
+    def test_the_suite_knows_all_prompts(self) -> None:
+        story = replayed(lived(driven=True), driven=True).user("x7", sent(True)).running()
+        assert story.says("a7", "Pong.").idle("end_turn").fails(RUNS) == [RAN]
+
+    def test_a_new_text_after_running(self) -> None:
+        story = replayed(lived()).running().user("x7", "Hello from elsewhere")
+        assert story.says("a7", "Pong.").idle("end_turn").passes(RUNS)
+
+    @pytest.mark.parametrize("kind", ["message", "tool call"])
+    def test_other_work_may_begin_with_like_words(self, kind: str) -> None:
+        story = replayed(lived()).running().says("a7", "Pong.")
+        if kind == "message":
+            story.says("a8", "And something else.")
+        else:
+            story.update("tool_call_update", toolCallId="t1", title="Look", status="completed")
+        story.idle("end_turn")
+        assert (story.fails(RUNS), story.warns(RUNS)) == ([], [RAN])
 
     @pytest.mark.parametrize(("text", "fails"), [("Hello from elsewhere", 0), ("Ping?", 1)])
     def test_within_the_window(self, text: str, fails: int) -> None:

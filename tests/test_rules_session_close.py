@@ -293,6 +293,11 @@ class TestCloseAnswersPrompts:
         story.control("waited", **{"for": "response", "id": held})
         assert len(story.fails(self.rule)) == 1
 
+    def test_answered_under_an_id_that_looks_like_it(self) -> None:
+        story, (held, close) = self.closing(inserted=False)
+        story.idle("cancelled").reply(close).refuse(str(held), -32800)
+        assert story.control("waited", **{"for": "response", "id": held}).silent(self.rule)
+
     def test_never_answered_in_a_foreign_recording(self) -> None:
         story, (_, close) = self.closing(inserted=False, driven=False)
         story.idle("cancelled").reply(close).after(61)

@@ -692,6 +692,18 @@ class TestBackgroundListIsComplete:
         story.idle("end_turn", background=[]).update("terminal_output_chunk", terminalId="t", data="aGk=")
         assert story.fails(self.rule) == ["the terminal 't' goes on and was not listed"]
 
+    @pytest.mark.parametrize(
+        ("kind", "more", "fails"),
+        [
+            ("terminal_output_chunk", {"data": "aGk="}, 1),
+            ("terminal_update", {"exitStatus": {"exitCode": 1}}, 0),  # it may have been forgotten
+        ],
+    )
+    def test_a_terminal_of_earlier_work(self, kind: str, more: dict[str, Any], fails: int) -> None:
+        story = foreign().running(background=[]).update("terminal_update", terminalId="t", command="serve")
+        story.idle("end_turn", background=[TERMINAL]).running(background=[TERMINAL]).idle("end_turn", background=[])
+        assert len(story.update(kind, terminalId="t", **more).fails(self.rule)) == fails
+
     def test_listed(self) -> None:
         assert tool(self.ended(CALL), "completed").after(2).barrier().passes(self.rule)
 

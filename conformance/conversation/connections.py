@@ -218,7 +218,10 @@ class Connection(Traffic):
     def out_of_patience(self, event: Event, *, answer_to: Request | None = None, patience: float = 0.0) -> Event | None:
         """The event that shows that patience ran out after `event` while the connection lived: the suite's own
         `waited` that was spent on what followed it, or in a foreign recording a line of the agent that came later
-        than the patience (or that many seconds, where that is more). None where that is not shown."""
+        than the patience (or that many seconds, where that is more). None where that is not shown, and where
+        something else may be the response that is waited for."""
+        if answer_to is not None and self.is_answered_alike(answer_to):
+            return None
         for control in after(self._waits, event.seq):
             about = control.control or {}
             is_asked = answer_to is None or _is_wait_for(about, answer_to)

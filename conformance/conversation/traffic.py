@@ -237,6 +237,14 @@ class Traffic:
             found.setdefault(request_key(event.message.get("id")), []).append(event)
         return found
 
+    @cached_property
+    def _last_stray_like(self) -> dict[str, int]:
+        return {look(event.message.get("id")): event.seq for event in self.strays}
+
+    def is_answered_alike(self, request: Request) -> bool:
+        """Whether a response that matches no request, after this one, has an id that looks like its id."""
+        return self._last_stray_like.get(look(request.id), -1) > request.seq
+
     def strays_with(self, identifier: Any, seq: float) -> Sequence[Event]:
         """Responses of the agent with that id that match no request, after that position."""
         return after(self._strays_by_id.get(request_key(identifier), []), seq)

@@ -59,6 +59,15 @@ class View:
     def id(self) -> str:
         return self.session.id
 
+    @cached_property
+    def calls_of_terminals(self) -> dict[str, list[ToolCall]]:
+        """The tool calls whose content shows a terminal, by its id."""
+        found: dict[str, list[ToolCall]] = {}
+        for call in self.tool_calls.values():
+            for identifier in call.terminal_ids:
+                found.setdefault(identifier, []).append(call)
+        return found
+
     def message_of(self, update: Update) -> Message | None:
         kind = MESSAGE_KINDS.get(update.kind)
         return self.messages.get((kind, update.message_id)) if kind and update.message_id is not None else None

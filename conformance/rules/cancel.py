@@ -3,7 +3,17 @@
 from itertools import chain, takewhile
 from typing import Final
 
-from conformance.conversation import Connection, ModelRequest, Permission, Submission, Update, View, Work
+from conformance.conversation import (
+    SETTLED,
+    Connection,
+    ModelRequest,
+    Permission,
+    Submission,
+    Terminal,
+    Update,
+    View,
+    Work,
+)
 from conformance.conversation.span import between
 from conformance.history import Event
 from conformance.rules.cancel_pattern import ended_each_time
@@ -352,7 +362,7 @@ def updates_before_idle(work: Work) -> Verdict:
 
 def _going_on(work: Work, update: Update, background: set[str] | None) -> tuple[str, Update] | None:
     """What of the work an update after its idle shows to go on, with the update by which that began. A terminal only
-    where the idle told what runs on: a process takes its time to end."""
+    where the idle told what runs on, or long after it: a process takes its time to end."""
     view = work.view
     message = view.message_of(update) if update.kind in OUTPUT else None
     if message is not None:
@@ -372,9 +382,18 @@ def _going_on(work: Work, update: Update, background: set[str] | None) -> tuple[
     calls = [call for identifier in background if (call := view.tool_calls.get(identifier)) is not None]
     is_shown = terminal.id in background or any(terminal.id in call.terminal_ids for call in calls)
     had_exited = terminal.exited is not None and terminal.exited.seq < work.ended.seq
-    if is_shown or had_exited or work.ended.background is None:
+    if is_shown or had_exited or not (work.ended.background is not None or _outlives(terminal, work, update)):
         return None
     return f"its terminal {terminal.id!r}", terminal.updates[0]
+
+
+def _outlives(terminal: Terminal, work: Work, update: Update) -> bool:
+    """Whether a terminal says more long after the cancelled idle though the tool call that shows it had not come to a
+    good end, after which it would run on in the background."""
+    if work.ended is None or update.kind != "terminal_output_chunk" or apart(work.ended.event, update.event) < SETTLED:
+        return False
+    calls = work.view.calls_of_terminals.get(terminal.id, ())
+    return bool(calls) and all(call.status_at(work.ended.seq) in ("in_progress", "cancelled") for call in calls)
 
 
 def _is_only_metadata(update: Update) -> bool:

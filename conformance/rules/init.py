@@ -10,6 +10,7 @@ from conformance.protocol.validation import params_problems, result_problems
 from conformance.rules.registry import EXERCISED, MUST, Verdict, not_applicable, rule, violation, warning
 from conformance.wire import shown
 
+EARLIEST: Final = 1
 LATEST: Final = 2
 MARKERS: Final = (
     "session",
@@ -82,6 +83,8 @@ def _answered_version(request: Request, asked: int) -> Verdict:
         yield violation(f"version {asked} was asked for and {given} answered, which is above it", *proof)
     elif given > LATEST:
         yield violation(f"version {given} is answered, and there is no such version: the number was echoed", *proof)
+    elif given < min(asked, EARLIEST):
+        yield violation(f"version {given} is answered, and there is none before {EARLIEST}", *proof)
     elif given < asked and (better := _supports(request, given + 1, asked, of=_info(request))) is not None:
         other = f"asked for {version_in(better.params)}, the same agent answers {version_in(better.result)}"
         yield violation(

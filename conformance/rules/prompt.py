@@ -213,6 +213,13 @@ def rejected_is_error(submission: Submission) -> Verdict:
                 (submission.request.event, why), (response, "it is refused"), (report.event, "its message is reported")
             ),
         )
+    elif submission.request.failed and (kept := _kept(submission)) is not None:
+        yield violation(
+            "the prompt was refused, and its message kept all the same",
+            (submission.request.event, why),
+            (response, "it is refused"),
+            (kept.event, "a replay tells of its message"),
+        )
     elif (
         submission.request.succeeded
         and submission.report is None
@@ -226,6 +233,15 @@ def rejected_is_error(submission: Submission) -> Verdict:
             (response, "it is answered with success"),
             (barrier, "and up to here no message of it was reported"),
         )
+
+
+def _kept(submission: Submission) -> Update | None:
+    """Where a replay first tells of the refused prompt, which no other explains: the suite knows all prompts."""
+    session = submission.session
+    if submission.nonce is None or not session.conversation.is_driven:
+        return None
+    found = [m.first for m in session.replayed_with(submission.nonce) if m.id not in session.accepted_as]
+    return min((told for told in found if told.seq > submission.answered_at), key=lambda told: told.seq, default=None)
 
 
 def _silent_for_good(submission: Submission) -> Event | None:
@@ -314,8 +330,8 @@ def insertion_reported(submission: Submission) -> Verdict:
         (late, "by now it would have been reported, and was not"),
     )
     own = next((update for update in submission.reports if update.view is submission.view), None)
-    if own is None and submission.reports and _had_left(submission):
-        return  # who is attached was told
+    if own is None and _had_left(submission):
+        return  # who is attached was told; session.unknown-session
     if own is not None:
         told = (own.event, "it is reported only now")
         yield warning(f"the inserted message {submission.message_id!r} was reported late", *proof, told)

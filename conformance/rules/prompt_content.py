@@ -21,6 +21,7 @@ NOT_ITS_FAULT: Final = (-32000, -32002, -32800)
 """Errors that say nothing of the content: authentication required, session not found, cancelled."""
 MAGIC: Final = {"image/png": "iVBORw0KGgo", "image/jpeg": "/9j/", "image/gif": "R0lGOD"}
 """How the base64 of an image of that type begins."""
+CUT_OFF: Final = 12  # characters at the end of a prompt that are more than a mark or a mention which an agent takes off
 CONSOLIDATED: Final = 40  # characters from which a repeated whole text is no coincidence
 
 
@@ -31,8 +32,8 @@ CONSOLIDATED: Final = 40  # characters from which a repeated whole text is no co
     "not double it.",
     source="rfd 'Streaming user messages', schema UserMessage",
     exercised="an accepted prompt whose message was reported and whose work has ended",
-    proof="after applying upserts in order the message's text holds the submission's text more than once, or no "
-    "report ever had content",
+    proof="after applying upserts in order the message's text holds the submission's text more than once, or not at "
+    "all, or its beginning only, or no report ever had content",
     never="an agent that expands a command, a resource or a template around the text",
 )
 def content_is_reported(submission: Submission) -> Verdict:
@@ -53,6 +54,13 @@ def content_is_reported(submission: Submission) -> Verdict:
         yield violation(f"the message holds the prompt's text {times} times", *proof)
     elif submission.has_own_nonce and submission.nonce not in text:
         yield violation("the message does not hold the prompt's text", *proof)
+    elif not submission.has_own_nonce and _is_cut_off(submission, text):
+        yield violation("the message holds no more than the beginning of the prompt's text", *proof)
+
+
+def _is_cut_off(submission: Submission, text: str) -> bool:
+    told, own = bare(text), bare(submission.nonce or "")
+    return 0 < len(told) <= len(own) - CUT_OFF and own.startswith(told)
 
 
 def _is_settled(view: View, seq: int) -> bool:

@@ -7,6 +7,8 @@ from conformance.conversation import Message, Session, Submission, Update, bare
 from conformance.rules.insertion import in_order, unreported_at
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
+COINCIDENCE = 12  # characters, without spaces, that somebody else may have sent as a message of its own
+
 
 @rule(
     "prompt.one-id-for-all-updates",
@@ -31,7 +33,7 @@ def one_id_for_all_updates(submission: Submission) -> Verdict:
     message = f"the response names {submission.message_id!r}, the message is reported as {other.id!r}"
     late = unreported_at(submission)
     is_certain = submission.has_own_nonce or (late is not None and other is submission.marked_elsewhere)
-    is_certain = is_certain or _is_mixed_up(submission, other)
+    is_certain = is_certain or _is_mixed_up(submission, other) or _next_piece(submission) is other
     proof = in_order(
         (submission.request.event, "this prompt"),
         (response, f"is answered with the id {submission.message_id!r}"),
@@ -73,13 +75,16 @@ def _second_message(submission: Submission) -> Message | None:
 
 def _next_piece(submission: Submission) -> Message | None:
     """The first message under an id of its own that holds a later piece of the submission, where the one under the
-    returned id holds its beginning only, and later ones on that connection all the rest: each chunk is a message."""
+    returned id holds its beginning only, and later ones on that connection all the rest: each chunk is a message. None
+    where the text is another prompt's too, or so short that the rest may be a message of its own."""
     view = submission.view
-    if view is None or not submission.has_own_nonce:
+    if view is None or submission.nonce is None:
         return None
     own, text = view.messages.get(("user", submission.message_id or "")), bare(submission.text)
     told = bare(own.live_text) if own is not None else ""
     if not told or told == text or not text.startswith(told):
+        return None
+    if not submission.has_own_nonce and len(text) - len(told) < COINCIDENCE:
         return None
     later = [
         m for (kind, _), m in view.messages.items() if kind == "user" and m.live and m.live[0].seq > submission.seq

@@ -33,14 +33,21 @@ def has_content(update: Update) -> bool:
 
 def is_settled(replay: Replay, kind: str, identifier: str) -> bool:
     """Whether the message is surely of the past: this client had it before the resume, or the session for a second
-    and more. One that another client was told of just now may be live here too."""
+    and more, or its work had ended before this client came. One that another client was told of just now may be live
+    here too."""
     session = replay.view.session
     since = session.known_since(kind, identifier)
     if since >= replay.seq:
         return False
     known = session.conversation.history.events[int(since)]
     own = replay.view.messages.get((kind, identifier))
-    return (own is not None and own.first.seq < replay.seq) or replay.request.event.t - known.t >= SETTLED
+    if (own is not None and own.first.seq < replay.seq) or replay.request.event.t - known.t >= SETTLED:
+        return True
+    is_first_here = replay.view.created is None and replay.view.attached is replay.request
+    submission = session.accepted_as.get(identifier) if kind == "user" else None
+    works = [copy.first.work for copy in session.copies_of(kind, identifier) if copy.first.seq < replay.seq]
+    works.append(submission.work if submission is not None else None)
+    return is_first_here and any(work is not None and work.ended_at < replay.seq for work in works)
 
 
 def retold(replay: Replay, updates: Iterable[Update]) -> list[Update]:

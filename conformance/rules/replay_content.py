@@ -15,11 +15,13 @@ from conformance.wire import encode
 def rebuilding_chunk(replay: Replay, message: Message) -> tuple[Update | None, Update | None]:
     """(the first chunk of the message in the window with nothing that set its content before it, the update that
     cleared it with null before a chunk); None for either that is not there. Where it is rebuilt from [] on, chunks
-    before that are live, or of another replay, as are those that come while an earlier resume is pending."""
+    before that are live, or of another replay, as are those that come while an earlier resume is pending, unless they
+    tell its beginning again."""
     null: Update | None = None
     told = [update for update in message.within(replay) if update.replay is replay]
     if any(not update.is_chunk and update.body.get("content") == [] for update in told):
-        return None, None
+        begins = told[0].is_chunk and _is_beginning(replay, message, told[0])
+        return (told[0] if begins else None), None
     for update in told:
         if update.is_chunk:
             return (update, None) if null is None else (None, null)
@@ -28,6 +30,12 @@ def rebuilding_chunk(replay: Replay, message: Message) -> tuple[Update | None, U
                 return None, None
             null = update
     return None, None
+
+
+def _is_beginning(replay: Replay, message: Message, chunk: Update) -> bool:
+    """Whether the chunk tells the beginning of a message that had been told whole, and no other resume brings it."""
+    before, text = replay.text_before(message.kind, message.id), chunk.text
+    return bool(text) and before.startswith(text) and not replay.view.another_replays(replay)
 
 
 def goes_on_live(replay: Replay, message: Message) -> bool:
@@ -73,9 +81,11 @@ def is_past(replay: Replay, message: Message) -> bool:
     "[].",
     source="rfd 'Streaming user messages'",
     exercised="a user_message_chunk inside a replay window",
-    proof="a chunk of that id in the window with no user_message before it in the window that sets its content",
+    proof="a chunk of that id in the window with no user_message before it in the window that sets its content; or its "
+    "beginning once more, before the [] that it is then rebuilt from",
     never="a full-content user_message and then chunks that go on from it; content null instead of [] clears too "
-    "under the schema: a warning; a message whose live streaming the resume interrupted; chunks before that []; a "
+    "under the schema: a warning; a message whose live streaming the resume interrupted; chunks before that [] that do "
+    "not tell its beginning again; a "
     "message that was never told in a session whose past is all recorded: a warning",
 )
 def reset_before_chunks(replay: Replay) -> Verdict:

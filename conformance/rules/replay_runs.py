@@ -33,12 +33,12 @@ Part = tuple[Event, str]
     exercised="a replay that holds a command or a prompt",
     proof="the model is asked for the replayed prompt again; or work that no prompt began starts in the window of an "
     "idle session whose prompts were all worked off, with new output; or at once after it, with the output of earlier "
-    "work again",
+    "work again and nothing else",
     never="a title, summary or suggestion request that quotes the prompt, or one that asks something else after it; "
     "the same prompt in another session; work "
     "that was interrupted and goes on, or that an earlier prompt still owes, or that a new message of another client "
-    "brings; a permission that is asked outside work, at each start; an agent that works unasked, or has "
-    "background work: a warning",
+    "brings, a warning where its text is that of a recorded prompt; a permission that is asked outside work, at each "
+    "start; an agent that works unasked, or has background work: a warning",
 )
 def does_not_execute(replay: Replay) -> Verdict:
     told = [submission for submission in map(_submission_of(replay), replay.messages) if submission is not None]
@@ -113,16 +113,18 @@ def _ran(replay: Replay, work: Work, until: float) -> Verdict:
     """What there is to say of work that began after the resume though no prompt was sent, which is sent at `until`."""
     in_window = work.seq < replay.closes
     new = [u for u in work.updates if u.seq < until and u.kind in OUTPUT and not _is_known(replay, u)]
-    again = next((part for update in _firsts(new) if (part := _said_before(replay, update)) is not None), None)
     before = _last_told(replay, work)
+    said = [_said_before(replay, update) for update in _firsts(new)]
+    again = next((part for part in said if part is not None), None)
     unasked = works_by_itself(replay)
     proof: list[Part] = [asked(replay)]
     if in_window and before is not None:
         proof.append((before.event, "the replay tells this message"))
     proof.append((work.began.event, "work begins, and nobody sent a prompt"))
-    if again is not None and not unasked:
-        is_before_it = in_window and before is None
-        tell = warning if is_before_it or _is_later(replay, work) else violation
+    is_proof = None not in said and not (in_window and before is None)
+    is_proof = is_proof and not _is_later(replay, work) and not _may_be_asked_for(replay, work)
+    if again is not None and not unasked and (is_proof or not in_window):
+        tell = violation if is_proof else warning  # other work may begin with like words
         yield tell("what was done before was done again at a replay", again[0], *proof, again[1])
     elif new and in_window:
         proof.append((new[0].event, "it has new output"))
@@ -132,14 +134,29 @@ def _ran(replay: Replay, work: Work, until: float) -> Verdict:
             yield warning("work began within a replay: set off by it?", *proof)
 
 
+def _new_message(replay: Replay, work: Work) -> Message | None:
+    """The last user message before the work, or before its first output, where it is a new one that no recorded prompt
+    became: another client's, or one from elsewhere."""
+    view = replay.view
+    first = next((update for update in work.updates if update.kind in OUTPUT), None)
+    told = view.updates_between(replay.seq, first.seq if first is not None else work.ended_at)
+    message = next((view.message_of(u) for u in reversed(told) if MESSAGE_KINDS.get(u.kind) == "user"), None)
+    is_new = message is not None and message.first.seq > replay.seq and message.id not in view.session.accepted_as
+    return message if is_new else None
+
+
 def _is_of_a_new_message(replay: Replay, work: Work) -> bool:
-    """Whether the last user message before the work is a new one that no recorded prompt became: another client's,
-    or one from elsewhere."""
-    told = [u for u in replay.view.updates_between(replay.seq, work.seq) if MESSAGE_KINDS.get(u.kind) == "user"]
-    message = replay.view.message_of(told[-1]) if told else None
-    if message is None or message.first.seq < replay.seq or message.id in replay.view.session.accepted_as:
-        return False
-    return not replay.view.session.is_a_prompt(text_after(message.before(work.seq)))
+    """Whether the work is about a new message that says something else than the recorded prompts."""
+    message = _new_message(replay, work)
+    return message is not None and not replay.view.session.is_a_prompt(text_after(message.updates))
+
+
+def _may_be_asked_for(replay: Replay, work: Work) -> bool:
+    """Whether somebody else may have sent a prompt with the text of a recorded one, once the window was over. Where
+    the suite drives it knows all prompts."""
+    message = _new_message(replay, work)
+    is_driven = replay.view.session.conversation.is_driven
+    return not is_driven and message is not None and message.first.seq > replay.closes
 
 
 def _is_later(replay: Replay, work: Work) -> bool:
@@ -165,7 +182,7 @@ def _said_before(replay: Replay, update: Update) -> tuple[Part, Part] | None:
         earlier = session.first_said.get((message.kind, text_after(message.updates).strip()))
         done = "said"
     else:
-        earlier = session.first_run.get(task_of(update)) if update.body.get("title") is not None else None
+        earlier = session.first_run.get(task_of(update))
         done = "run"
     if earlier is None or earlier.seq > replay.seq:
         return None
@@ -173,11 +190,11 @@ def _said_before(replay: Replay, update: Update) -> tuple[Part, Part] | None:
 
 
 def _firsts(updates: list[Update]) -> Iterator[Update]:
-    """The first update of each message, and those of tool calls."""
+    """The first update of each message, and those of tool calls that say what is done."""
     seen: set[Message] = set()
     for update in updates:
         message = update.view.message_of(update)
-        if message is None or message not in seen:
+        if message not in seen if message is not None else update.body.get("title") is not None:
             yield update
         if message is not None:
             seen.add(message)

@@ -344,7 +344,8 @@ def _goes_on_unlisted(
 ) -> tuple[str, Event] | None:
     """What an update after the idle shows to go on though it began before it and is not listed, with the event of its
     beginning. A tool call may be listed as the terminal that is its process, and a terminal as the tool call that shows
-    it; a tool call of earlier work that is only closed as failed or cancelled may have been forgotten."""
+    it; of earlier work a tool call that is only closed as failed or cancelled, or a terminal that only ends, may have
+    been forgotten."""
     view, ended_at = work.view, work.ended_at
     if update.kind.startswith("tool_call") and not has_terminals:
         call = view.tool_calls.get(str(update.body.get("toolCallId")))
@@ -356,7 +357,10 @@ def _goes_on_unlisted(
         return f"the tool call {call.id!r}", call.first.update.event
     if update.kind.startswith("terminal"):
         terminal = view.terminals.get(str(update.body.get("terminalId")))
-        if terminal is None or not work.began_with(terminal.updates[0]) or ("terminal", terminal.id) in known:
+        if terminal is None or ("terminal", terminal.id) in known or terminal.updates[0].seq > ended_at:
+            return None
+        is_forgotten = not work.began_with(terminal.updates[0]) and update.kind != "terminal_output_chunk"
+        if is_forgotten or terminal.updates[0].replay is not None:
             return None
         listed = (view.tool_calls.get(identifier) for kind, identifier in known if kind == "tool_call")
         if any(call is not None and terminal.id in call.terminal_ids for call in listed):

@@ -180,7 +180,8 @@ def final_is_final(call: ToolCall) -> Verdict:
         if step.update.replay is None and final is not None:
             yield EXERCISED
             if step.names is not None and step.names not in FINAL_STATUSES and seen.differences(step) == []:
-                finding = violation if step.names in OPEN_STATUSES else warning
+                is_named = step.update.body.get("status") is not None  # null takes it back, and names none
+                finding = violation if step.names in OPEN_STATUSES and is_named else warning
                 yield finding(
                     f"a {final.status} tool call goes back to {step.names}",
                     (final.update.event, f"the tool call is {final.status}, which is final"),

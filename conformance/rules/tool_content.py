@@ -48,9 +48,9 @@ def _diffs_of(call: ToolCall) -> Iterator[tuple[Event, dict[str, Any]]]:
 
 def _judge_diff(event: Event, diff: dict[str, Any]) -> Iterator[Finding]:
     changes = [change for change in diff["changes"] if isinstance(change, dict)]
-    listed = [
-        path for change in changes for path in (change.get("oldPath"), change.get("path")) if isinstance(path, str)
-    ]
+    standard = [change for change in changes if change.get("operation") in WITH_PATHS]
+    named = (path for change in standard for path in (change.get("oldPath"), change.get("path")))
+    listed = [path for path in named if isinstance(path, str)]
     relative = next((path for path in listed if not is_absolute(path)), None)
     if relative is not None:
         yield violation(
@@ -60,9 +60,9 @@ def _judge_diff(event: Event, diff: dict[str, Any]) -> Iterator[Finding]:
     if not isinstance(patch, dict) or patch.get("format") != "git_patch" or not isinstance(patch.get("text"), str):
         return
     read = read_patch(patch["text"])
-    knows_all = relative is None and all(change.get("operation") in WITH_PATHS for change in changes)
+    knows_all = relative is None and len(standard) == len(changes)
     about = {normal(path) for path in listed}
-    for where, path in (named for section in read.sections for named in section.named()):
+    for where, path in (line for section in read.sections for line in section.named()):
         if path == MISSING:
             continue
         if not is_absolute(path):
