@@ -812,5 +812,12 @@ class TestNotices:
             .passes(NOTICES)
         )
 
+    def test_open_work_may_say_it_once_more(self) -> None:
+        story = lived().update("notice", severity="info", title="Working")
+        story.reply(story.prompt("And now?"), messageId="u2").user("u2", "And now?")
+        resumed = story.resume(replay=True)
+        story.running().update("notice", severity="info", title="Working").user("u1", "Ping?").reply(resumed)
+        assert story.passes(NOTICES)
+
     def test_no_live_notice_exercises_nothing(self) -> None:
         assert replayed(lived()).silent(NOTICES)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from conformance.history import Recorder
+from conformance.scenario import sight
 from conformance.scenario.watching import Ending, MessageWatch, Sent, WorkWatch
 from conformance.wire import envelope_of
 
@@ -230,3 +231,18 @@ def test_the_resume_of_a_quiet_session_is_soon_over() -> None:
         watch.feed(event)
     assert watch.ending is Ending.PROBABLE
     assert watch.is_decided
+
+
+@pytest.mark.parametrize(
+    ("update", "is_one"),
+    [
+        ({"sessionUpdate": "tool_call_update", "status": "failed"}, True),
+        ({"sessionUpdate": "tool_call_update", "status": "paused"}, False),
+        ({"sessionUpdate": "tool_call_update"}, False),
+        ({"sessionUpdate": "terminal_update", "exitStatus": {"exitCode": 0}}, True),
+        ({"sessionUpdate": "terminal_update", "command": "make"}, False),
+        ({"sessionUpdate": "agent_message", "status": "completed"}, False),
+    ],
+)
+def test_what_finishes_a_tool_call_or_a_terminal(update: dict[str, Any], is_one: bool) -> None:
+    assert sight.is_finish(update) is is_one

@@ -307,7 +307,8 @@ NOTICE: Final = ("severity", "title", "description")
     source="schema Notice",
     exercised="a notice seen live, then a replay",
     proof="a notice of earlier work stands again in the window, after the same message as it did live",
-    never="a notice that a resume may cause anew (a server that does not start, again): a warning",
+    never="a notice that a resume may cause anew (a server that does not start, again): a warning; one that comes "
+    "while work is open, which may say it once more",
 )
 def notices_are_live_only(replay: Replay) -> Verdict:
     view = replay.view
@@ -322,7 +323,9 @@ def notices_are_live_only(replay: Replay) -> Verdict:
             continue
         proof = ((live.event, "a notice, live"), asked(replay), (update.event, "the same notice in the replay"))
         place = _message_before(live)
-        if live.work is not None and place is not None and place == _message_before(update) and not replay.was_busy:
+        if replay.may_have_work:
+            continue
+        if live.work is not None and place is not None and place == _message_before(update):
             yield violation("a notice was replayed", *proof)
         else:
             yield warning("a notice came again within the replay: replayed, or caused anew?", *proof)

@@ -7,7 +7,7 @@ Never raises on what an agent wrote; malformed parts are about nothing.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from conformance.conversation import BUSY, MESSAGE_KINDS, text_of_blocks
+from conformance.conversation import BUSY, FINAL_STATUSES, MESSAGE_KINDS, text_of_blocks
 from conformance.history import Event
 from conformance.wire import Kind, envelope_of
 
@@ -70,6 +70,13 @@ def tool_status(body: Mapping[str, Any]) -> str | None:
         return None
     status = body.get("status")
     return status if isinstance(status, str) else "pending"
+
+
+def is_finish(body: Mapping[str, Any]) -> bool:
+    """Whether an update tells that a tool call or a terminal has come to its end."""
+    if kind_of(body) == "terminal_update":
+        return isinstance(body.get("exitStatus"), Mapping)
+    return tool_status(body) in FINAL_STATUSES
 
 
 def is_busy(state: str | None) -> bool:

@@ -278,6 +278,18 @@ async def tool(stage: Stage, given: Given, seconds: float) -> Met | Missed:
     )
 
 
+@condition(
+    "finished",
+    "A tool call or a terminal has come to its end since the latest prompt: a final status, or an exit status",
+    Name("session"),
+)
+async def finished(stage: Stage, given: Given, seconds: float) -> Met | Missed:
+    chat = stage.chat(given["finished"])
+    actor = actor_of(stage, given, chat)
+    wanted = _times(given, chat, actor, sight.is_finish)
+    return await _of_work(stage, chat, actor, wanted, "the end of a tool call or terminal", given, seconds)
+
+
 @condition("message", "The user message that a prompt became is reported, on the connection `by`", Name("request"))
 async def message(stage: Stage, given: Given, seconds: float) -> Met | Missed:
     sent = stage.request_named(given["message"])
