@@ -645,10 +645,13 @@ class TestBackgroundOnEveryUpdate:
         story = foreign().running(background=[]).update("state_update", state="_pondering")
         assert story.idle("end_turn", background=[]).passes(self.rule)
 
-    def test_a_resume_begins_afresh(self) -> None:
+    @pytest.mark.parametrize("is_closed", [True, False])
+    def test_a_close_begins_afresh_and_a_resume_does_not(self, is_closed: bool) -> None:
         story = foreign().running(background=[])
+        if is_closed:
+            story.idle("cancelled", background=[]).reply(story.request("session/close", {"sessionId": "s"}))
         id = story.resume()
-        assert story.running().reply(id).silent(self.rule)
+        assert bool(story.running().reply(id).fails(self.rule)) is not is_closed
 
     def test_never(self) -> None:
         assert foreign().running().idle("end_turn").silent(self.rule)

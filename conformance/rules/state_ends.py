@@ -191,9 +191,10 @@ def _finished_by(view: View, kind: str, identifier: str, seq: float) -> bool:
     return False
 
 
-def _snapshots(view: View) -> list[list[State]]:
-    """The state updates in runs that one life of the session made: a close or a resume begins another."""
-    breaks = deque(sorted([r.seq for r in view.session.closes] + [replay.seq for replay in view.replays]))
+def _snapshots(view: View, *, begin_at_resumes: bool) -> list[list[State]]:
+    """The state updates in runs that one life of the session made: a close begins another, and a resume may."""
+    resumes = [replay.seq for replay in view.replays] if begin_at_resumes else []
+    breaks = deque(sorted([request.seq for request in view.session.closes] + resumes))
     runs: list[list[State]] = [[]]
     for state in view.states:
         if breaks and breaks[0] < state.seq:
@@ -216,7 +217,7 @@ def _snapshots(view: View) -> list[list[State]]:
 )
 def background_announced(view: View) -> Verdict:
     attached_blind = view.created is None and not any(replay.asks_for_history for replay in view.replays)
-    for run in _snapshots(view):
+    for run in _snapshots(view, begin_at_resumes=True):
         listed: dict[tuple[str, str], State] = {}
         for state in run:
             if state.background is None:
@@ -251,10 +252,11 @@ def background_announced(view: View) -> Verdict:
     says="An agent that reports background work includes the list on every state update of the session.",
     source="schema RunningStateUpdate",
     exercised="a state_update with a background list, then another",
-    proof="a later state_update of the session without the list (absent or null)",
+    proof="a later state_update of the session without the list (absent or null), also in a resume",
+    never="the session once it was closed and resumed, or resumed elsewhere: the agent may begin afresh",
 )
 def background_on_every_update(view: View) -> Verdict:
-    for run in _snapshots(view):
+    for run in _snapshots(view, begin_at_resumes=False):
         first: State | None = None
         for state in run:
             if state.value not in STANDARD_STATES:
