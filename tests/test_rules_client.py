@@ -327,3 +327,25 @@ class TestCancelAnswersPermissions:
     def test_answered_before(self) -> None:
         story = self.asked().answer(900, outcome={"outcome": "selected", "optionId": "yes"}).cancel()
         assert self.take_back(story).silent(self.rule)
+
+
+def test_an_mcp_server_of_a_process_where_the_agent_offers_no_such_transport() -> None:
+    story = recording().initialize(capabilities={"session": {"mcp": {"http": {}}}})
+    server = {"type": "stdio", "name": "m", "command": "/bin/m", "args": []}
+    story.request("session/new", {"cwd": "/w", "mcpServers": [server]})
+    assert story.fails("client.respects-capabilities") == [
+        "an MCP server of the transport stdio, which the agent did not advertise"
+    ]
+
+
+def test_a_cancel_of_a_tool_call_that_names_no_session() -> None:
+    story = recording().initialize()
+    story.request("tool_call/cancel", {"toolCallId": "c"})
+    assert story.fails("client.respects-capabilities") == [
+        "tool_call/cancel although capabilities.cancel was never advertised for it"
+    ]
+
+
+def test_a_notification_that_any_side_may_ignore() -> None:
+    story = recording().initialize().notify("$/made_up", {})
+    assert story.fails("client.wire") == []

@@ -239,3 +239,33 @@ class TestTakenOver:
         story = self.story()
         story.reply(story.request("session/close", {"sessionId": "s"}))
         assert self.failed(story.says("a1", " be it.", at="bob").idle("end_turn", at="bob")) == set()
+
+
+def test_ids_that_end_in_zeros_do_not_look_like_shorter_ones() -> None:
+    story = two()
+    story.request("session/list", id="1")
+    story.request("session/list", id="10", at="bob")
+    story.reply("10", sessions=[])
+    assert story.fails(SUBMITTER) == ["the response to session/list went to another client"]
+
+
+def test_a_new_session_that_is_told_twice_to_the_client_that_made_it() -> None:
+    story = Story(driven=False).initialize().initialize(at="bob")
+    for name in ("ada", "bob"):
+        story.request("session/new", {"cwd": "/w"}, id="n", at=name)
+    story.reply("n", sessionId="s").reply("n", sessionId="s")
+    assert story.fails(SUBMITTER) == []
+
+
+def test_each_pair_of_prompts_that_were_given_one_id_is_told() -> None:
+    story = two()
+    for text in ("One", "Two"):
+        first, second = story.prompt(text), story.prompt(text, at="bob")
+        story.reply(first, messageId=text).reply(second, messageId=text, at="bob")
+    assert len(story.fails(OWN)) == 2
+
+
+def test_a_stray_response_and_a_lost_request_without_named_params() -> None:
+    story = two().client({"jsonrpc": "2.0", "id": "x", "method": "_vendor/x", "params": [1]}, at="bob")
+    story.control("disconnected", at="bob").reply("x", messageId="u1")
+    assert story.fails(SUBMITTER) == []

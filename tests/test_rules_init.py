@@ -336,3 +336,14 @@ class TestAuthMethods:
         story.reply(initialize(story, 2), protocolVersion=2, info=INFO)
         story.refuse(story.request("auth/logout"), -32601).request("auth/logout")
         assert story.passes(self.rule)
+
+
+@pytest.mark.parametrize(("given", "fails"), [(1, 1), (2, 0)])
+def test_an_agent_that_ends_at_a_version_shows_nothing_by_an_answer_above_what_was_asked(
+    given: int, fails: int
+) -> None:
+    story = Story().control("started", at="bob")
+    story.reply(initialize(story, 1), protocolVersion=given, info=INFO, capabilities={})
+    initialize(story, 99, at="bob")
+    story.control("exited", at="bob", code=1, signal=None, by_itself=True)
+    assert len(story.fails("init.version")) == fails

@@ -247,3 +247,33 @@ class TestUnsupportedMcp:
     def test_a_custom_transport(self, driven: bool) -> None:
         story, asked = self.ask({"type": "_pipe"}, driven=driven)
         assert len(story.reply(asked, sessionId="s").fails(self.rule)) == (1 if driven else 0)
+
+
+@pytest.mark.parametrize(("method", "fails"), [("session/prompt", 0), ("session/resume", 1)])
+def test_two_agents_may_count_alike_until_one_resumes_what_the_other_made(method: str, fails: int) -> None:
+    story = Story(driven=False).begin().initialize(at="bob")
+    story.request(method, {"sessionId": "s", "cwd": "/w", "prompt": []}, id="r", at="bob")
+    story.reply("r", at="bob", messageId="u1")
+    for name in ("ada", "bob"):
+        story.reply(story.request("session/new", {"cwd": "/w"}, at=name), at=name, sessionId="s2")
+    assert len(story.fails("session.unique-ids")) == fails
+
+
+def test_a_session_that_another_client_was_given_after_the_close_is_there() -> None:
+    story = Story().begin()
+    story.reply(story.request("session/close", {"sessionId": "s"})).begin(at="bob")
+    story.reply(story.prompt("Hi", nonce="acp-1"), messageId="u1")
+    assert story.fails("session.unknown-session") == []
+
+
+def test_an_update_while_a_session_with_another_id_is_created() -> None:
+    story = Story().initialize()
+    new = story.request("session/new", {"cwd": "/w"})
+    story.update("session_info_update", session="x", title="X").reply(new, sessionId="s")
+    assert len(story.fails("session.updates-of-known-sessions")) == 1
+
+
+def test_a_notification_without_named_params_announces_no_session() -> None:
+    story = Story().begin().update("session_info_update", session="x", title="X")
+    story.agent({"jsonrpc": "2.0", "method": "_vendor/said", "params": [{"sessionId": "x"}]})
+    assert len(story.fails("session.updates-of-known-sessions")) == 1

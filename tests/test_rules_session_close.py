@@ -267,7 +267,8 @@ class TestCloseAnswersPrompts:
     def test_another_error_for_a_held_prompt(self) -> None:
         story, (held, close) = self.closing(inserted=False)
         story.idle("cancelled").refuse(held, -32603).reply(close)
-        assert len(story.fails(self.rule)) == 1
+        (said,) = story.fails(self.rule)
+        assert said.endswith("was answered with -32603 (internal error) instead of -32800")
 
     def test_an_agent_that_takes_none_while_it_works(self) -> None:
         story, (held, close) = self.closing(inserted=False)
@@ -383,7 +384,7 @@ class TestCloseIsIdempotent:
         assert story.refuse(story.request("session/close", {"sessionId": "s"}), -32603).silent(self.rule)
 
 
-@pytest.mark.parametrize(("reason", "fails"), [("end_turn", 1), ("cancelled", 0)])
+@pytest.mark.parametrize(("reason", "fails"), [("end_turn", 1), ("cancelled", 0), ("error", 0)])
 def test_a_prompt_that_waited_runs_within_the_close(reason: str, fails: int) -> None:
     story = Story().begin()
     story.reply(story.prompt("one", nonce="acp-1"), messageId="m1").user("m1", "one acp-1").running()
@@ -399,3 +400,46 @@ def test_work_of_the_agents_own_within_the_close() -> None:
     closed = story.request("session/close", {"sessionId": "s"})
     story.idle("cancelled").running().update("session_info_update", title="Saved").idle("end_turn").reply(closed)
     assert story.passes("session.close-cancels-first")
+
+
+def test_a_prompt_that_waited_and_a_resume_that_was_sent_after_the_close() -> None:
+    story = Story().begin()
+    story.reply(story.prompt("one", nonce="acp-1"), messageId="m1").user("m1", "one acp-1").running()
+    waits = story.prompt("two", nonce="acp-2")
+    closed = story.request("session/close", {"sessionId": "s"})
+    resumed = story.idle("cancelled").resume()
+    story.idle("cancelled").reply(resumed).user("m2", "two acp-2").reply(waits, messageId="m2").running()
+    story.says("a2", "Two").idle("end_turn").reply(closed)
+    assert story.passes("session.close-cancels-first")
+
+
+def test_another_answer_that_is_waited_for_in_vain_says_nothing_of_the_prompt() -> None:
+    story = Story().begin()
+    story.reply(story.prompt("First"), messageId="u0").running()
+    story.prompt("Second")
+    close = story.request("session/close", {"sessionId": "s"})
+    listed = story.idle("cancelled").reply(close).request("session/list")
+    story.control("waited", **{"for": "response", "id": listed, "seconds": 15})
+    assert story.silent("session.close-answers-prompts")
+
+
+def test_a_third_close_that_fails_after_a_second_that_did_not() -> None:
+    story = Story(driven=False).begin()
+    for _ in range(2):
+        story.reply(story.request("session/close", {"sessionId": "s"}))
+    story.refuse(story.request("session/close", {"sessionId": "s"}), -32603)
+    assert len(story.fails("session.close-is-idempotent")) == 1
+
+
+def test_what_a_close_ends_is_told_as_it_was_said() -> None:
+    story = Story().begin()
+    story.reply(story.prompt("First"), messageId="u0").running()
+    held = story.prompt("Second")
+    close = story.after(2).request("session/close", {"sessionId": "s"})
+    story.idle().after(1).agent({"jsonrpc": "2.0", "id": held, "error": {"message": "no"}}).reply(close)
+    assert story.fails("session.close-answers-prompts") == [
+        "a prompt that the close kept from being inserted was answered with an error without a code instead of -32800"
+    ]
+    assert story.warns("session.close-cancels-first") == [
+        "the work that was open at session/close ended with no stopReason instead of 'cancelled'"
+    ]

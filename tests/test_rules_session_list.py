@@ -320,7 +320,9 @@ class TestConfigOptions:
         assert story.refuse(self.set(story, "mode", "code"), -32603).passes(self.rule)
 
 
-@pytest.mark.parametrize(("about", "pages", "fails"), [({}, 14, True), ({}, 5, False), ({"cwd": "/w"}, 14, False)])
+@pytest.mark.parametrize(
+    ("about", "pages", "fails"), [({}, 14, True), ({}, 10, True), ({}, 9, False), ({"cwd": "/w"}, 14, False)]
+)
 def test_empty_pages_without_end(about: dict[str, str], pages: int, fails: bool) -> None:
     story = Story().begin()
     story.reply(story.request("session/list", about), sessions=[{"sessionId": "s", "cwd": "/w"}], nextCursor="0")
@@ -328,3 +330,63 @@ def test_empty_pages_without_end(about: dict[str, str], pages: int, fails: bool)
         asked = story.request("session/list", {**about, "cursor": str(at)})
         story.reply(asked, sessions=[], nextCursor=str(at + 1))
     assert bool(story.fails("session.list")) == fails
+
+
+@pytest.mark.parametrize(("pages", "fails"), [(9, 0), (10, 1)])
+def test_a_list_that_is_empty_from_the_first_page_on(pages: int, fails: int) -> None:
+    story, params = Story().begin(), {}
+    for at in range(pages):
+        story.reply(story.request("session/list", params), sessions=[], nextCursor=str(at))
+        params = {"cursor": str(at)}
+    assert len(story.fails("session.list")) == fails
+
+
+def test_a_long_list_with_something_new_on_each_page() -> None:
+    story, params = Story().begin(), {}
+    for at in range(15):
+        entries = [{"sessionId": f"s{at}", "cwd": "/w"}]
+        story.reply(story.request("session/list", params), sessions=entries, nextCursor=str(at))
+        params = {"cursor": str(at)}
+    assert story.passes("session.list")
+
+
+def test_each_answer_without_an_array_is_told() -> None:
+    story = Story().begin()
+    story.reply(story.request("session/list")).reply(story.request("session/list"))
+    assert len(story.fails("session.list")) == 2
+
+
+@pytest.mark.parametrize("rule", ["session.list", "session.delete", "session.unique-ids", "session.unknown-session"])
+def test_an_entry_whose_id_is_no_string_names_no_session(rule: str) -> None:
+    story = Story().begin(capabilities={"session": {"delete": {}}})
+    story.reply(story.request("session/delete", {"sessionId": "s"}))
+    story.reply(story.request("session/list"), sessions=[{"sessionId": ["s"], "cwd": "/w"}])
+    assert story.fails(rule) == []
+
+
+def test_an_error_without_a_code_for_a_session_that_was_deleted_before() -> None:
+    story = Story().begin(capabilities={"session": {"delete": {}}})
+    story.reply(story.request("session/delete", {"sessionId": "s"}))
+    again = story.request("session/delete", {"sessionId": "s"})
+    story.agent({"jsonrpc": "2.0", "id": again, "error": {"message": "no"}})
+    assert story.warns("session.delete") == ["deleting a deleted session again fails with an error without a code"]
+
+
+def test_a_deleted_session_of_which_the_client_was_only_told_is_still_listed() -> None:
+    story = Story().initialize(capabilities={"session": {"delete": {}}})
+    story.update("session_info_update", session="old", title="Old")
+    story.reply(story.request("session/delete", {"sessionId": "old"}))
+    story.reply(story.request("session/list"), sessions=[{"sessionId": "old", "cwd": "/w"}])
+    assert story.fails("session.delete") == ['the session "old" is listed although it was deleted']
+
+
+def test_a_value_that_is_not_offered_gets_an_error_without_a_code() -> None:
+    story = Story().initialize()
+    new = story.request("session/new", {"cwd": "/w"})
+    story.reply(new, sessionId="s", configOptions=[select("mode", "ask", "ask", "code")])
+    params = {"sessionId": "s", "configId": "mode", "type": "id", "value": "fly"}
+    asked = story.request("session/set_config_option", params)
+    story.agent({"jsonrpc": "2.0", "id": asked, "error": {"message": "no"}})
+    assert story.fails("session.config-options") == [
+        "an option or value that is not offered gets an error without a code instead of -32602"
+    ]

@@ -422,6 +422,8 @@ class TestDiffs:
         ("a/x b/x", ("a/x", "b/x")),
         ("/w/a b /w/a b", ("/w/a b", "/w/a b")),
         ("a/w/a b b/w/a b", ("a/w/a b", "b/w/a b")),
+        ("i/a b w/a b", ("i/a b", "w/a b")),
+        ("o/a b w/a b", ("o/a b", "w/a b")),
         ("/w/a b /w/c d", None),
         ('"/w/\\"q\\"" /w/b', ('/w/"q"', "/w/b")),
         ('/w/b "/w/\\\\"', ("/w/b", "/w/\\")),
@@ -435,7 +437,15 @@ def test_header_paths(header: str, paths: Any) -> None:
 
 @pytest.mark.parametrize(
     ("quoted", "read"),
-    [('"a\\tb"c', ("a\tb", "c")), ('"\\360\\237"', ("�", "")), ('"\\x"', None), ('"\\9"', None), ('"', None)],
+    [
+        ('"a\\tb"c', ("a\tb", "c")),
+        ('"\\360\\237"', ("�", "")),
+        ('"a\ud800"', ("a?", "")),
+        ('"\\x"', None),
+        ('"\\9"', None),
+        ('"\\400"', None),
+        ('"', None),
+    ],
 )
 def test_unquote(quoted: str, read: Any) -> None:
     assert unquote(quoted) == read
@@ -533,3 +543,11 @@ class TestElicitation:
         assert Story().begin().silent(self.rule)
         both = {"elicitation": {"form": {}, "url": {}}}
         assert Story().begin(client=both).running().silent(self.rule)
+
+
+def test_a_denied_call_that_is_told_as_pending_once_more_and_then_runs() -> None:
+    story = Story(driven=False).begin()
+    story.reply(story.prompt("Tidy up"), messageId="u1").running()
+    select(ask(story, title="delete logs", status="pending"), "no")
+    tool(tool(story, "pending", title="delete all logs"), "in_progress")
+    assert story.fails("tool.denied-is-not-run") == ["a tool call was run although the permission for it was denied"]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from conformance.wire import LineReader
 from tests.story import Story
 
 
@@ -539,3 +540,36 @@ def test_digits_that_a_double_cannot_hold_are_a_warning() -> None:
     assert story.fails("wire.response-id") == []
     assert len(story.warns("wire.response-id")) == 1
     assert story.fails("wire.one-response") == []
+
+
+def test_a_result_of_the_wrong_shape_after_an_error() -> None:
+    story = foreign()
+    story.refuse(story.request("session/list"), -32603).reply(story.request("session/list"), sessions="none")
+    assert len(story.fails("wire.valid-shape")) == 1
+
+
+def test_a_response_with_an_id_of_its_own_answers_no_notification() -> None:
+    story = foreign().notify("session/dance", {}).reply(77, sessions=[]).barrier()
+    assert story.passes("wire.unknown-notification-ignored")
+
+
+def test_a_line_that_is_cut_by_its_length_or_by_the_end_is_a_warning() -> None:
+    rule = "wire.only-messages-on-stdout"
+    story, long, unfinished = foreign(), LineReader(max_line=10), LineReader()
+    for envelope in (*long.feed(b"x" * 11), *unfinished.feed(b'{"jsonrpc": "2.0", "me'), unfinished.end()):
+        assert envelope is not None
+        story.recorder.wire("ada", "agent", envelope)
+    assert story.fails(rule) == []
+    cut, last = story.warns(rule)
+    assert cut == "a line that is longer than the suite reads"
+    assert last.startswith("the last line is unfinished: ")
+
+
+def test_a_value_of_the_unstable_schema_is_a_warning() -> None:
+    story = foreign().update("plan_removed", planId="p")
+    assert (story.fails("wire.open-enum-values"), len(story.warns("wire.open-enum-values"))) == ([], 1)
+
+
+def test_metadata_of_the_wrong_shape_beside_the_id_of_a_prompt() -> None:
+    story = foreign()
+    assert len(story.reply(story.prompt("Hello"), messageId="u", _meta=5).fails("wire.valid-shape")) == 1
