@@ -1062,3 +1062,95 @@ def test_a_stop_that_crosses_the_beginning_of_the_agents_own_work_may_have_stopp
     story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u1").user("u1", "Hello acp-1").running()
     story.cancel().cancel().idle("cancelled").running().idle("cancelled")
     assert story.fails("cancel.only-when-cancelled") == []
+
+
+def test_a_call_that_is_cancelled_with_no_other_cause_shows_what_ended_the_work() -> None:
+    story = at_work().update("tool_call_update", toolCallId="c1", title="walk", status="in_progress")
+    story.cancel().after(0.06).update("tool_call_update", toolCallId="c1", status="cancelled").idle("end_turn")
+    assert story.fails(ENDS) == ["cancelled work ended with 'end_turn'"]
+
+
+def test_a_call_that_goes_on_after_a_cancelled_idle_which_lists_a_terminal_alone() -> None:
+    story = at_work().update("tool_call_update", toolCallId="c1", title="walk", status="in_progress").cancel()
+    story.idle("cancelled", background=[{"type": "terminal", "terminalId": "t1"}])
+    story.update("tool_call_update", toolCallId="c1", status="completed")
+    assert story.fails(UPDATES) == ["an update of the cancelled work came after the idle that reported its end"]
+
+
+def test_work_of_which_the_user_refused_two_things_may_be_stopped_by_that() -> None:
+    story = dismiss(ask(dismiss(ask(at_work())), id=901, call="c2"), id=901)
+    assert story.idle("cancelled").passes(ONLY)
+
+
+@pytest.mark.parametrize("is_first_answered", [True, False])
+def test_an_error_for_an_inserted_prompt_whose_model_had_not_failed(is_first_answered: bool) -> None:
+    story = Story(model="openai-chat").begin()
+    first = story.prompt("Long job", nonce="acp-1")
+    story.user("u1", "Long job acp-1").running()
+    for number in (1, 2) if is_first_answered else (2,):
+        story.control("model-request", at="", number=number, nonce="acp-1", last_user=True)
+        if number == 1:
+            story.control("model-answered", at="", number=1, how="call-tool")
+    story.control("model-held", at="", number=2).after(2).cancel().idle("cancelled").refuse(first, -32603)
+    assert SUCCEEDS in failed(story)
+
+
+@pytest.mark.parametrize(("said", "fails"), [(0, 0), (3, 1)])
+def test_a_held_prompt_that_is_inserted_after_a_cancel_that_the_agent_had_long_to_read(said: int, fails: int) -> None:
+    story = at_work(driven=True).barrier()
+    second = story.prompt("And this", nonce="acp-2")
+    story.cancel()
+    for _ in range(said):
+        story.after(0.5).says("a1", ", well")
+    story.after(2).idle("end_turn").after(0.1).user("u2", "And this acp-2").reply(second, messageId="u2")
+    assert (len(story.fails(HELD)), len(story.warns(HELD))) == (fails, 1 - fails)
+
+
+def test_a_held_prompt_that_is_inserted_after_a_cancel_that_the_agent_has_read() -> None:
+    story = at_work(driven=True).barrier()
+    second = story.prompt("And this", nonce="acp-2")
+    story.cancel().barrier().idle("end_turn").after(0.1).user("u2", "And this acp-2").reply(second, messageId="u2")
+    assert story.fails(HELD) == ["a held prompt was inserted after the cancel"]
+
+
+@pytest.mark.parametrize("rule", [HELD, REQUEST, UNKNOWN])
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_wait_for_another_answer_says_nothing_of_this_one(rule: str, is_own: bool) -> None:
+    story = at_work(driven=True)
+    if rule == UNKNOWN:
+        waits = cancel_request(story, 99).request("session/list")
+    else:
+        waits = story.prompt("And this", nonce="acp-2")
+        story.after(1)
+        (story.cancel() if rule == HELD else cancel_request(story, waits)).idle("cancelled")
+    story.control("waited", **{"for": "response", "id": waits if is_own else "other", "seconds": 15})
+    assert bool(story.fails(rule)) is is_own
+
+
+def test_a_cancel_of_a_request_without_named_params_names_none() -> None:
+    story = at_work().notify("$/cancel_request", [99]).barrier()
+    assert story.silent(UNKNOWN)
+
+
+def test_a_late_approval_of_what_is_no_tool_call() -> None:
+    options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
+    asked = {"sessionId": "s", "title": "go out", "subject": {"type": "_network"}, "options": options}
+    story = at_work().asks("session/request_permission", asked).after(1).cancel()
+    assert allow(cancel_agent_request(story)).idle("cancelled").passes(APPROVED)
+
+
+def test_a_call_that_was_approved_once_and_is_asked_for_once_more() -> None:
+    story = allow(ask(ask(at_work()), id=901)).cancel()
+    story.update("tool_call_update", toolCallId="c1", status="in_progress").idle("cancelled")
+    assert story.fails(APPROVED) == []
+
+
+def test_an_id_that_is_used_again_and_cancelled_too_late() -> None:
+    story = at_work(driven=True)
+    story.refuse(story.request("session/list", id=50), -32800)
+    story.reply(story.request("session/list", id=50), sessions=[])
+    assert cancel_request(story, 50).barrier().passes(UNKNOWN)
+
+
+def test_cancelled_work_that_ends_with_no_stop_reason() -> None:
+    assert at_work().cancel().after(3).idle().fails(ENDS) == ["cancelled work ended with no stop reason"]

@@ -287,3 +287,23 @@ class TestNames:
 
     def test_no_list_exercises_nothing(self) -> None:
         assert Story().begin().silent(NAMES)
+
+
+def test_a_command_without_work_is_owed_its_report_when_the_patience_has_run_out() -> None:
+    story, command = driven()
+    story.reply(command, messageId="u1").control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+    assert story.fails(INSERTS) == ["the message 'u1' of a command was never reported"]
+
+
+def test_a_profile_that_names_a_command_which_is_not_sent() -> None:
+    story = Story(triggers={"local-command": "/status"}).begin()
+    story.reply(story.prompt("Hi", nonce="acp-1"), messageId="u1")
+    for rule in (INSERTS, LIFECYCLE):
+        assert story.silent(rule)
+        assert story.outcome(rule).not_applicable is None
+
+
+def test_a_command_whose_work_has_ended_leaves_nothing_open() -> None:
+    story, command = driven()
+    story.reply(command, messageId="u1").user("u1", "/status").running().says("a1", "Fine.").idle("end_turn")
+    assert story.control("waited", **{"for": "response", "id": 99, "seconds": 15}).passes(LIFECYCLE)

@@ -200,3 +200,11 @@ def test_which_capability_a_block_needs(kind: str, capability: str) -> None:
 def test_paths_that_are_the_same(one: str, other: str, same: bool) -> None:
     assert is_same(one, other) is is_same(other, one) is same
     assert is_absolute(one)
+
+
+def test_a_quiet_window_while_work_is_open_owes_no_report() -> None:
+    story = Story().begin()
+    story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").running()
+    story.control("window", kind="quiet", session="s", began=len(story.recorder.history), seconds=1)
+    assert owed(story) is None
+    assert story.passes(REPORTED)

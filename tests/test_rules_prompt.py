@@ -986,3 +986,65 @@ def test_two_requests_answered_meanwhile_prove_it_of_a_quick_turn_too() -> None:
     story.user("u1", "Count acp-1").running().barrier().barrier().says("a1", "One").idle("end_turn")
     story.reply(first, messageId="u1")
     assert len(story.fails("prompt.success-without-waiting-for-work")) == 1
+
+
+@pytest.mark.parametrize("is_reported", [True, False])
+def test_success_after_a_cancel_that_found_the_prompt_behind_another_one(is_reported: bool) -> None:
+    story = foreign()
+    story.reply(story.prompt("First"), messageId="u1")
+    if is_reported:
+        story.user("u1", "First")
+    second = story.running().says("a1", "At it. ").prompt("Second")
+    story.after(1).cancel().reply(second, messageId="u2").idle("cancelled").after(2).barrier()
+    assert story.fails("prompt.no-success-before-insertion") == [
+        "the prompt was answered with success and then dropped by a cancel"
+        if is_reported
+        else "the prompt was answered with success while earlier work was open, and its message never appeared"
+    ]
+
+
+def test_a_message_that_is_reported_only_after_the_idle_of_work_within_which_the_prompt_was_answered() -> None:
+    story = Story().begin()
+    id = story.prompt("Hello", nonce="acp-1")
+    story.running().says("a", "Hi").reply(id, messageId="u").idle("end_turn").after(1).user("u", "Hello acp-1")
+    story.control("window", kind="quiet", session="s", began=len(story.recorder.history), seconds=1)
+    assert story.fails("prompt.success-without-waiting-for-work") == []
+
+
+def test_a_prompt_that_was_reported_in_earlier_work_and_then_failed_in_its_own() -> None:
+    story = Story(model="openai-chat").begin()
+    story.reply(story.prompt("First", nonce="acp-0"), messageId="u0").user("u0", "First acp-0").running()
+    story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1").says("a", "First.")
+    failing(story.idle("end_turn").running()).idle("end_turn")
+    assert story.fails("prompt.failure-ends-idle-error") == ["the failed work ended with end_turn instead of error"]
+
+
+def test_a_prompt_to_a_session_that_nobody_opened_has_no_pieces() -> None:
+    story = Story().begin()
+    story.reply(story.prompt("Hello", nonce="acp-1", session="none"), messageId="u")
+    assert story.silent("prompt.one-id-for-all-updates")
+
+
+def test_a_link_is_refused_after_others_were_taken_and_one_failed() -> None:
+    story = turn(foreign(), "Hello", "u")
+    taken = blocks(story, LINK)
+    story.reply(taken, messageId="u2").user("u2", "").running().says("a", "Read.").idle("end_turn")
+    story.refuse(blocks(story, LINK), -32603, "quota exhausted").after(60)
+    story.refuse(blocks(story, LINK), -32602)
+    assert story.fails("prompt.baseline-content") == ["a resource_link in a prompt was refused with -32602"]
+
+
+def test_a_refused_prompt_whose_message_comes_while_a_resume_is_pending() -> None:
+    story = Story().begin()
+    id = story.prompt("What is this?", nonce="acp-1", refusable="an image that was not advertised")
+    resumed = story.resume()
+    story.user("u", "What is this? acp-1").refuse(id, -32602).idle().reply(resumed)
+    assert story.fails("prompt.rejected-is-error") == ["the prompt was refused, and its message reported all the same"]
+
+
+def test_an_empty_prompt_that_is_taken_and_told_of_in_a_replay_only() -> None:
+    story = foreign()
+    story.reply(blocks(story), messageId="u").after(5)
+    resumed = story.resume(replay=True)
+    story.update("user_message", messageId="u", content=[]).idle().reply(resumed).after(2).barrier()
+    assert story.passes("prompt.rejected-is-error")

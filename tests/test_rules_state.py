@@ -738,3 +738,86 @@ class TestBackgroundListIsComplete:
 
     def test_no_list(self) -> None:
         assert tool(foreign().running(), "in_progress").idle("end_turn").silent(self.rule)
+
+
+def test_a_call_of_earlier_work_that_ends_is_no_sign_of_the_next_prompts_work() -> None:
+    story = Story().begin()
+    story.reply(story.prompt("One", nonce="acp-1"), messageId="u1").user("u1", "One acp-1").running()
+    tool(story, "in_progress").idle("end_turn")
+    story.reply(story.prompt("Two", nonce="acp-2"), messageId="u2").user("u2", "Two acp-2")
+    tool(story, "completed").idle("end_turn")
+    story.control("window", kind="quiet", session="s", began=len(story.recorder.history), seconds=1)
+    assert story.fails("state.running-when-work-starts") == []
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_model_that_answered_before_the_patience_ran_out_is_not_held(is_answered: bool) -> None:
+    story = Story(model="openai-chat").begin()
+    story.reply(story.prompt("Hello", nonce="acp-1"), messageId="u").user("u", "Hello acp-1")
+    story.control("model-request", at="", number=1, nonce="acp-1", last_user=True)
+    story.control("model-held", at="", number=1)
+    if is_answered:
+        story.control("model-answered", at="", number=1, how="text")
+    story.control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+    assert bool(story.fails("state.running-when-work-starts")) is not is_answered
+
+
+def test_output_between_the_prompt_and_its_acceptance_and_then_an_error_without_running() -> None:
+    story = foreign()
+    id = story.prompt("Hello")
+    story.says("a", "Hi").reply(id, messageId="u").user("u", "Hello").idle("error")
+    assert story.fails("state.running-when-work-starts") == [
+        "work of a prompt began and ended, and running was never reported"
+    ]
+
+
+def test_a_message_that_another_client_knows_by_its_id_and_output_without_any_state() -> None:
+    story = foreign().initialize(at="bob")
+    joined = story.resume(at="bob")
+    story.idle(at="bob").reply(joined, at="bob").after(5)
+    story.reply(story.prompt("/tidy"), messageId="u").user("u", "Tidy up all files", at="bob").says("a", "Ok", at="bob")
+    story.after(2).barrier(at="bob")
+    assert story.fails("state.running-when-work-starts") == [
+        "work of a prompt was done, and no state was ever reported"
+    ]
+
+
+def test_output_while_something_more_is_asked_of_the_user() -> None:
+    story = allow(waits(ask(accepted(foreign()).running())))
+    story = ask(story, id="q", call="d").says("a", "One more thing.")
+    assert allow(story.after(1), "q").running().idle("end_turn").passes("state.leaves-requires-action")
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_permission_that_no_open_work_waits_for(begins: bool) -> None:
+    """Asked by what runs in the background before the work, or still asked when the work has ended."""
+    story = ask(Story().begin()).running() if begins else ask(Story().begin().running()).idle("end_turn")
+    story.control("window", kind="hold", session="s", began=len(story.recorder.history), seconds=2)
+    assert story.silent("state.requires-action-when-blocked")
+
+
+@pytest.mark.parametrize(("reason", "fails"), [(None, 0), ("end_turn", 1)])
+def test_the_list_of_a_snapshot_is_judged_where_it_says_that_the_work_ended(reason: str | None, fails: int) -> None:
+    story = tool(accepted(foreign()).running(background=[]), "in_progress")
+    resumed = story.resume()
+    story.idle(reason, background=[]).reply(resumed)
+    assert len(tool(story, "completed").fails("state.background-list-is-complete")) == fails
+
+
+def test_output_of_later_work_is_none_of_a_custom_state_that_ended_before() -> None:
+    story = accepted(foreign()).update("state_update", state="_pondering").idle()
+    accepted(story, "More", "u2").running().says("a", "Hi").idle("end_turn")
+    assert "work went on under the state '_pondering' alone" not in story.fails("state.standard-states")
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_failure_in_the_background_of_a_session_that_never_worked_or_was_joined(is_new: bool) -> None:
+    if is_new:
+        story = foreign().idle()
+    else:
+        story = Story(driven=False).initialize()
+        joined = story.resume()
+        story.idle().reply(joined).running().idle("end_turn")
+    assert story.after(30).idle("error").fails("state.background-failure-is-not-a-stop") == [
+        "an idle session was told to have stopped with an error"
+    ]
