@@ -323,3 +323,27 @@ class TestSpan:
         assert Span(items, 8, 3)[:1] == []
         with pytest.raises(IndexError):
             Span(items, 8)[2]
+
+
+def test_a_request_of_the_agent_that_is_sent_back_with_its_outcome_is_answered() -> None:
+    story = Story().begin().asks("_vendor/ask", {"sessionId": "s"}, id=900)
+    story.client({"jsonrpc": "2.0", "id": 900, "method": "_vendor/ask", "params": {}, "result": {"yes": True}})
+    (request,) = told(story).connections["ada"].agent_requests
+    assert request.response is story.last
+
+
+def test_the_work_of_a_prompt_that_only_another_client_was_told_of_is_what_was_open_then() -> None:
+    story = Story().begin().initialize(at="bob").running()
+    story.prompt("Hello", nonce="acp-1")
+    story.user("u1", "Hello acp-1", at="bob").idle("end_turn").running().idle("end_turn")
+    (submission,) = told(story).sessions["s"].submissions
+    assert submission.work is not None
+    assert submission.work.seq == view(story).works[0].seq
+
+
+def test_a_result_beside_an_error_gives_a_prompt_no_id() -> None:
+    story = Story().begin()
+    id = story.prompt("Hello", nonce="acp-1")
+    story.agent({"jsonrpc": "2.0", "id": id, "result": {"messageId": "u"}, "error": {"code": -32603, "message": "no"}})
+    (submission,) = told(story).sessions["s"].submissions
+    assert submission.message_id is None

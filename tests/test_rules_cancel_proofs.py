@@ -298,6 +298,12 @@ class TestPermissions:
         story = went_on("completed", approved=False)
         assert (story.fails(APPROVED), story.proof(APPROVED)) == ([], [10, 12, 13])
 
+    def test_the_proof_of_an_effect(self) -> None:
+        story = allow(ask(at_work(driven=True)).cancel())
+        asked = story.last.seq - 3
+        story.control("tool-effect", at="", nonce=None)
+        assert story.proof(APPROVED) == [asked, asked + 2, asked + 3, asked + 4]
+
     def test_a_call_that_already_ran_goes_on(self) -> None:
         story = at_work()
         story = ask(story)

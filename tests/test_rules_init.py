@@ -192,6 +192,10 @@ class TestInfo:
         assert len(story.fails(self.rule)) == 1
         assert story.proof(self.rule) == [1, 2]
 
+    def test_an_answer_that_has_no_such_field(self) -> None:
+        story = Story()
+        assert story.reply(initialize(story, 2), protocolVersion=2).proof(self.rule) == [1, 2]
+
     def test_its_metadata_is_judged_with_all_other(self) -> None:
         story = Story()
         story.reply(initialize(story, 2), protocolVersion=2, info={**INFO, "_meta": 5})
@@ -347,3 +351,9 @@ def test_an_agent_that_ends_at_a_version_shows_nothing_by_an_answer_above_what_w
     initialize(story, 99, at="bob")
     story.control("exited", at="bob", code=1, signal=None, by_itself=True)
     assert len(story.fails("init.version")) == fails
+
+
+def test_the_proof_of_an_error_though_the_version_is_supported() -> None:
+    story = Story()
+    story.refuse(initialize(story, 2), -32022, data={"requested": 2, "supported": [2]})
+    assert story.proof("init.version") == [1, 2]

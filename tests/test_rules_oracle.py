@@ -138,6 +138,7 @@ class TestOutcomes:
         outcome = decide(made(Conversation, breaks), read(everything().recorder.history))
         assert outcome.exercised
         assert "oops" in (outcome.broken or "")
+        assert outcome.omitted == 0
 
     def test_all_rules_unless_some_are_named(self) -> None:
         history = everything().recorder.history
@@ -152,3 +153,24 @@ def test_an_id_is_registered_once() -> None:
 
 def test_an_area_is_the_first_word_of_an_id() -> None:
     assert made(View, None, "tool.one.two").area == "tool"
+
+
+@pytest.mark.parametrize(
+    "area", ["prompt", "command", "state", "cancel", "replay", "clients", "wire", "session", "tool"]
+)
+def test_what_is_judged_under_version_2_alone(area: str) -> None:
+    conversation = read(everything(version=1).recorder.history)
+    assert not decide(made(Session, lambda _: iter([EXERCISED]), f"{area}.made-up"), conversation).exercised
+
+
+@pytest.mark.parametrize(
+    ("area", "kind"), [("wire", Kind.VIOLATION), ("init", Kind.VIOLATION), ("state", Kind.WARNING)]
+)
+def test_a_line_that_nobody_can_read_may_have_told_what_several_lines_prove(area: str, kind: Kind) -> None:
+    story = everything().running()
+    first = story.last
+    story.agent(b'{"jsonrpc": "2.0", "method": "session/update", "par').idle()
+    finding = violation("wrong", (first, "this"), (story.last, "and that"))
+    conversation = read(story.recorder.history)
+    (found,) = decide(made(Conversation, lambda _: iter([finding]), f"{area}.made-up"), conversation).findings
+    assert found.kind is kind

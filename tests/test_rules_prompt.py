@@ -93,6 +93,7 @@ class TestNoSuccessBeforeInsertion:
     def test_never_appeared(self) -> None:
         story = self.held(driven=False).after(1).idle("end_turn").after(2).barrier()
         assert story.fails(self.rule)
+        assert seqs(story, self.rule) == [[9, 10, 13]]
 
     def test_reported_at_once(self) -> None:
         assert self.held(driven=False).user("u2", "Second").idle("end_turn").passes(self.rule)

@@ -199,6 +199,7 @@ class TestResets:
         resumed = story.resume(replay=True)
         story.user("u1", "Pi").chunk("user_message", "u1", "ng?").idle().reply(resumed)
         assert failed(story) == set()
+        assert story.passes(RESET)
 
     def test_cleared_with_null_is_a_warning(self) -> None:
         story = lived()
@@ -425,6 +426,8 @@ class TestBadCursor:
         story = lived()
         resumed = story.resume(replay={"type": "offset"})
         assert story.user("u1", "Ping?").refuse(resumed, -32602).fails(CURSOR)
+        rejected = story.last.seq
+        assert story.proof(CURSOR) == [rejected - 2, rejected - 1, rejected]
 
     def test_history_after_the_rejection(self) -> None:
         story = lived()
@@ -821,3 +824,54 @@ class TestNotices:
 
     def test_no_live_notice_exercises_nothing(self) -> None:
         assert replayed(lived()).silent(NOTICES)
+
+
+def test_a_thought_in_chunks_without_a_reset() -> None:
+    story = Story(driven=False).begin()
+    story.reply(story.prompt("Ping?"), messageId="u1").user("u1", "Ping?").running()
+    story.chunk("agent_thought", "t1", "A ping.").idle("end_turn").after(5)
+    resumed = story.resume(replay=True)
+    story.user("u1", "Ping?").chunk("agent_thought", "t1", "A ping.").idle("end_turn").reply(resumed)
+    assert failed(story) == {AGENT_RESET}
+
+
+def test_a_prompt_that_is_appended_to_what_the_agent_had_made_of_it() -> None:
+    story = Story().begin()
+    story.reply(story.prompt("Ping?", nonce="acp-1"), messageId="u1").user("u1", "Ping? acp-1 <context>")
+    story.running().says("a1", "Pong.").idle("end_turn").after(5)
+    resumed = story.resume(replay=True)
+    story.chunk("user_message", "u1", "Ping? acp-1").idle("end_turn").reply(resumed)
+    assert DOUBLED in failed(story)
+
+
+def test_the_proof_of_late_history_begins_where_a_message_is_cleared() -> None:
+    story = lived()
+    resumed = story.resume(replay=True)
+    story.idle().reply(resumed)
+    story.update("user_message", messageId="u1", content=[])
+    cleared = story.last.seq
+    story.chunk("user_message", "u1", "Ping?")
+    assert story.proof(BEFORE) == [cleared - 3, cleared - 1, cleared]
+
+
+def test_a_message_like_the_prompt_that_was_there_before_is_replayed_in_its_place() -> None:
+    """That a prompt was reported as two messages is another rule's."""
+    story = lived(driven=True).user("x7", "Ping? acp-1").after(5)
+    resumed = story.resume(replay=True)
+    story.user("x7", "Ping? acp-1").idle("end_turn").reply(resumed)
+    assert story.fails(SAME_ID) == []
+
+
+@pytest.mark.parametrize("replay", [None, True])
+def test_a_pending_prompt_that_is_reported_and_answered_after_a_resume(replay: Any) -> None:
+    story = lived()
+    story.prompt("And now?")
+    story.idle().reply(story.resume(replay=replay)).user("u2", "And now?").says("a2", "Now.")
+    assert story.fails(BEFORE if replay else UNASKED) == []
+
+
+def test_a_user_message_without_an_id_after_the_response_is_nobodys_history() -> None:
+    story = Story(driven=False).initialize()
+    resumed = story.resume(replay=True)
+    story.idle().reply(resumed).update("user_message", content=[{"type": "text", "text": "Ping?"}])
+    assert agent(story, "a1", "Pong.").fails(BEFORE) == []

@@ -299,3 +299,18 @@ class TestReportsThatAResumeInterrupts:
         agent(story.chunk("user_message", "u1", "Ping?"), "a1", "Pong.").idle("end_turn").reply(first)
         agent(story.user("u1", "Ping?"), "a1", "Pong.").idle("end_turn").reply(second)
         assert failed(story) == set()
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_report_that_goes_on_with_a_block_that_is_no_text_is_no_replay(is_whole: bool) -> None:
+    link = {"type": "resource_link", "uri": "file:///w/a", "name": "a"}
+    content = [{"type": "text", "text": "Ping?"}, link]
+    story = Story(driven=False).begin()
+    sent = story.request("session/prompt", {"sessionId": "s", "prompt": content})
+    story.reply(sent, messageId="u1").chunk("user_message", "u1", "Ping?")
+    resumed = story.resume(replay=True)
+    if is_whole:
+        story.update("user_message", messageId="u1", content=content)
+    else:
+        story.update("user_message_chunk", messageId="u1", content=link)
+    assert story.running().reply(resumed).idle("end_turn").silent(BEFORE)

@@ -189,3 +189,22 @@ class TestTwoResumesAtOnce:
         resumed = story.resume(replay=True)
         agent(story.idle("end_turn").user("u1", sent(True)), "a1", "Pong.").reply(resumed)
         assert story.fails(SNAPSHOT) == ["the state_update came before the replay instead of after it"]
+
+
+def test_a_prompt_of_another_client_within_the_window_may_have_begun_the_work() -> None:
+    """The lines of two clients are not in the agent's order."""
+    story = lived()
+    resumed = story.resume(replay=True)
+    agent(story.user("u1", "Ping?"), "a1", "Pong.").running().says("a7", "Something new")
+    sent = story.prompt("Something new?", at="bob")
+    story.reply(resumed).reply(sent, messageId="u2", at="bob").idle("end_turn")
+    assert story.passes(RUNS)
+
+
+def test_an_old_message_from_elsewhere_that_is_told_last_begins_no_work() -> None:
+    story = Story(driven=False).begin()
+    story.reply(story.prompt("Ping?"), messageId="u1").user("u1", "Ping?").running().user("x7", "And me")
+    story.says("a1", "Pong.").idle("end_turn").after(5)
+    resumed = story.resume(replay=True)
+    agent(story.user("u1", "Ping?"), "a1", "Pong.").user("x7", "And me").running().says("a7", "New").reply(resumed)
+    assert story.idle("end_turn").fails(RUNS) == ["a replay set off work"]

@@ -135,6 +135,8 @@ def test_busy_with_nothing(state: str) -> None:
     assert story.passes(SNAPSHOT)
     story.control("waited", **{"for": "idle", "session": "s", "seconds": 15})
     assert story.fails(SNAPSHOT) == [f"the state was told as {state}, and nothing was going on"]
+    resumed, waited = story.proof(SNAPSHOT)[0], story.last.seq
+    assert story.proof(SNAPSHOT) == [resumed, resumed + 2, resumed + 3, waited]
 
 
 def test_busy_with_something() -> None:
@@ -167,3 +169,46 @@ def test_a_foreign_recording_in_which_another_client_sees_the_work() -> None:
 )
 def test_a_foreign_recording_that_does_not_show_it(story: Story) -> None:
     assert story.fails(SNAPSHOT) == []
+
+
+def test_a_whole_message_that_both_clients_are_told_after_the_window_may_be_an_edit() -> None:
+    story = Story(driven=False).begin().initialize(at="bob")
+    story.reply(story.prompt("one"), messageId="m1").user("m1", "one").running().says("a1", "Work")
+    asked = story.after(2).resume(at="bob")
+    story.idle(at="bob").reply(asked, at="bob").after(2)
+    for name in ("ada", "bob"):
+        story.update("agent_message", messageId="a1", content=[{"type": "text", "text": "Works"}], at=name)
+    assert story.idle("end_turn").idle("end_turn", at="bob").fails(SNAPSHOT) == []
+
+
+def test_an_agent_that_works_unasked_may_be_busy_with_what_it_does_not_tell() -> None:
+    done = at_work(model="openai-chat").says("a1", "An answer").idle("end_turn")
+    story = told(done.running().says("a2", "By the way").idle("end_turn").after(3), "running")
+    story.control("waited", **{"for": "idle", "session": "s", "seconds": 15})
+    assert story.passes(SNAPSHOT)
+
+
+def test_a_model_request_of_another_session_holds_no_work_of_this_one() -> None:
+    story = Story(model="m")
+    for name in ("ada", "bob"):
+        story.control("started", at=name, transport="websocket")
+    story.begin().initialize(at="bob")
+    story.reply(story.prompt("one", nonce="acp-1"), messageId="m1").user("m1", "one acp-1").running()
+    story.control("model-request", at="", number=1, nonce="acp-9", last_user=True)
+    story.control("model-held", at="", number=1).after(2)
+    assert answered(resumed(story)).fails(SNAPSHOT) == []
+
+
+def test_idle_amid_work_whose_model_request_is_held() -> None:
+    story = at_work(model="m").control("model-request", at="", number=1, nonce="acp-1", last_user=True)
+    story = told(story.control("model-held", at="", number=1), "idle").after(3)
+    story.control("model-released", at="", number=1).control("model-answered", at="", number=1)
+    story.says("a1", "An answer").idle("end_turn")
+    assert story.fails(SNAPSHOT) == RUNNING_ON
+    assert story.recorder.history.events[story.proof(SNAPSHOT)[1]].name == "model-request"
+
+
+def test_busy_with_a_question_to_the_client() -> None:
+    story = told(at_work(model="openai-chat").says("a1", "An answer").idle("end_turn").after(3), "requires_action")
+    story.asks("elicitation/create", {"sessionId": "s", "mode": "form", "message": "Which one?"}, id="e")
+    assert story.control("waited", **{"for": "idle", "session": "s", "seconds": 15}).passes(SNAPSHOT)
