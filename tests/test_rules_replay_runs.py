@@ -72,6 +72,18 @@ class TestOfAnotherMessage:
         story.idle("end_turn")
         assert (story.fails(RUNS), story.warns(RUNS)) == ([], [RAN])
 
+    def test_what_the_work_says_after_the_next_prompt_counts_too(self) -> None:
+        story = replayed(lived()).running().says("a7", "Pong.")
+        story.reply(story.prompt("And now?"), messageId="u2").says("a8", "And something else.").idle("end_turn")
+        assert (story.fails(RUNS), story.warns(RUNS)) == ([], [RAN])
+
+    def test_equal_thoughts_say_nothing(self) -> None:
+        story = Story(driven=False).begin()
+        story.reply(story.prompt("Ping?"), messageId="u1").user("u1", "Ping?").running()
+        story.chunk("agent_thought", "t1", "Hm").says("a1", "Pong.").idle("end_turn").after(5)
+        story = replayed(story).running().chunk("agent_thought", "t2", "Hm")
+        assert story.idle("cancelled").fails(RUNS) == []
+
     @pytest.mark.parametrize(("text", "fails"), [("Hello from elsewhere", 0), ("Ping?", 1)])
     def test_within_the_window(self, text: str, fails: int) -> None:
         story = lived()

@@ -251,6 +251,16 @@ class TestCloseAnswersPrompts:
         assert len(story.fails(self.rule)) == 1
         assert because(story, self.rule) == sorted(because(story, self.rule))
 
+    @pytest.mark.parametrize(("code", "fails"), [(-32603, 0), (-32602, 1)])
+    def test_an_agent_that_takes_no_prompt_while_it_works(self, code: int, fails: int) -> None:
+        """As it showed in another session, where nothing was closed."""
+        story, (held, close) = self.closing(inserted=False)
+        other = story.request("session/new", {"cwd": "/w"})
+        story.reply(other, sessionId="s2").running(session="s2")
+        story.refuse(story.prompt("Third", session="s2"), code)
+        story.idle("cancelled").refuse(held, -32603).reply(close)
+        assert len(story.fails(self.rule)) == fails
+
     def test_success_for_a_held_prompt_that_is_never_reported(self) -> None:
         story, (held, close) = self.closing(inserted=False)
         story.reply(held, messageId="u1").idle("cancelled")

@@ -82,6 +82,13 @@ class Conversation:
         return [request for request in self.model_requests if request.was_failed]
 
     @cached_property
+    def refusals(self) -> set[int | None]:
+        """The error codes with which prompts were refused that nobody stopped, and that are not to be refused for
+        their own sake: as of an agent that takes none while it works."""
+        refused = (s for s in self.submissions if s.request.failed and not s.cancels and s.refusable is None)
+        return {s.request.error_code for s in refused if not s.session.stops_between(s.seq, s.answered_at)}
+
+    @cached_property
     def model_requests_for(self) -> dict[str, list[ModelRequest]]:
         """Nonce -> the model requests for that prompt, side requests left out."""
         found: dict[str, list[ModelRequest]] = {}

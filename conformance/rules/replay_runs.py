@@ -112,16 +112,16 @@ def _was_worked_off(submission: Submission, seq: int) -> bool:
 def _ran(replay: Replay, work: Work, until: float) -> Verdict:
     """What there is to say of work that began after the resume though no prompt was sent, which is sent at `until`."""
     in_window = work.seq < replay.closes
-    new = [u for u in work.updates if u.seq < until and u.kind in OUTPUT and not _is_known(replay, u)]
+    put_out = [u for u in work.updates if u.kind in OUTPUT and not _is_known(replay, u)]
+    new = [update for update in put_out if update.seq < until]
     before = _last_told(replay, work)
-    said = [_said_before(replay, update) for update in _firsts(new)]
-    again = next((part for part in said if part is not None), None)
+    again = next((part for update in _firsts(new) if (part := _said_before(replay, update)) is not None), None)
     unasked = works_by_itself(replay)
     proof: list[Part] = [asked(replay)]
     if in_window and before is not None:
         proof.append((before.event, "the replay tells this message"))
     proof.append((work.began.event, "work begins, and nobody sent a prompt"))
-    is_proof = None not in said and not (in_window and before is None)
+    is_proof = _is_all_said_before(replay, put_out) and not (in_window and before is None)
     is_proof = is_proof and not _is_later(replay, work) and not _may_be_asked_for(replay, work)
     if again is not None and not unasked and (is_proof or not in_window):
         tell = violation if is_proof else warning  # other work may begin with like words
@@ -187,6 +187,13 @@ def _said_before(replay: Replay, update: Update) -> tuple[Part, Part] | None:
     if earlier is None or earlier.seq > replay.seq:
         return None
     return (earlier.event, f"{done} by earlier work"), (update.event, f"and {done} again under another id")
+
+
+def _is_all_said_before(replay: Replay, updates: list[Update]) -> bool:
+    """Whether all that the new work puts out, more than thoughts, was put out before."""
+    firsts = list(_firsts(updates))
+    is_more = any(MESSAGE_KINDS.get(update.kind) != "thought" for update in firsts)
+    return is_more and all(_said_before(replay, update) is not None for update in firsts)
 
 
 def _firsts(updates: list[Update]) -> Iterator[Update]:

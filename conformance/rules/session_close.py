@@ -200,13 +200,14 @@ def close_answers_prompts(submission: Submission) -> Verdict:
 
 
 def _may_have_been_refused(submission: Submission, close: Request) -> bool:
-    """Whether the error may have crossed the close: it came in one burst with it and the work went on, or a prompt of
-    the session that nothing stopped was refused so as well (the agent takes none while it works)."""
+    """Whether the error may have crossed the close: it came in one burst with it and the work went on, or a prompt
+    that nothing stopped was refused so as well (the agent takes none while it works)."""
     response, view = submission.response, submission.view
     assert response is not None
     assert view is not None
     others = (s for s in submission.session.submissions if s is not submission and s.request.failed and not s.cancels)
-    is_usual = any(other.request.error_code == submission.request.error_code for other in others)
+    code = submission.request.error_code
+    is_usual = code in view.connection.conversation.refusals or any(o.request.error_code == code for o in others)
     is_heard = any(state.is_idle for state in view.states_between(close.seq, response.seq))
     return is_usual or (apart(close.event, response) < BURST and not is_heard)
 
