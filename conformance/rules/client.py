@@ -113,7 +113,7 @@ def _faults(request: Request, initialized: Request) -> Iterator[str]:
             ):
                 yield f"a prompt with a block of type {kind}, which the agent did not advertise"
     if request.method in ("session/new", "session/resume", "session/list"):
-        yield from _places(request, initialized, params)
+        yield from _places(initialized, params)
 
 
 def offers(initialized: Request, path: str) -> bool:
@@ -159,7 +159,7 @@ def _may_cancel(request: Request, params: dict[str, Any]) -> bool:
     return any(isinstance(found, dict) and found.get("cancel") not in (None, False) for found in offered)
 
 
-def _places(request: Request, initialized: Request, params: dict[str, Any]) -> Iterator[str]:
+def _places(initialized: Request, params: dict[str, Any]) -> Iterator[str]:
     """Relative paths, and roots and servers that the agent did not say it takes."""
     more = params.get("additionalDirectories")
     if isinstance(more, list) and more and not offers(initialized, "session.additionalDirectories"):
