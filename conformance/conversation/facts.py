@@ -198,6 +198,11 @@ class Message:
     def live_text(self) -> str:
         return text_after(self.live)
 
+    @cached_property
+    def bare_text(self) -> str:
+        """Its live text without its spaces."""
+        return bare(self.live_text)
+
     @property
     def has_content(self) -> bool:
         return any(update.is_chunk or update.sets_content for update in self.updates)

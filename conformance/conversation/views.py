@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, islice
@@ -240,6 +240,16 @@ class View:
         or ended work as cancelled. One that does not reads a cancel when nothing is left to stop."""
         barrier = self.connection.barrier_after
         return any(w.stop_reason == "cancelled" or barrier(w.seq, w.ended_at) is not None for w in self.works)
+
+    @cached_property
+    def _user_messages(self) -> list[tuple[int, Message]]:
+        told = [(message.live[0].seq, message) for message in self.messages.values() if message.live]
+        return sorted(((seq, m) for seq, m in told if m.kind == "user"), key=lambda one: one[0])
+
+    def user_messages_after(self, seq: float) -> Iterator[Message]:
+        """User messages that it was first told of live after that position, in order."""
+        at = bisect_right(self._user_messages, seq, key=lambda one: one[0])
+        return (message for _, message in islice(self._user_messages, at, None))
 
     @cached_property
     def command_lists(self) -> list[Update]:

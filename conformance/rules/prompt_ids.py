@@ -2,11 +2,13 @@
 user messages')."""
 
 import json
+from itertools import islice
 
 from conformance.conversation import Message, Session, Submission, Update, bare
 from conformance.rules.insertion import in_order, unreported_at
 from conformance.rules.registry import EXERCISED, MUST, SHOULD, Verdict, rule, violation, warning
 
+MOST_PIECES = 100  # messages after a prompt that are looked at
 COINCIDENCE = 12  # characters, without spaces, that somebody else may have sent as a message of its own
 
 
@@ -27,13 +29,14 @@ def one_id_for_all_updates(submission: Submission) -> Verdict:
         return
     if submission.reports or submission.marked:
         yield EXERCISED
-    other = submission.marked_elsewhere or _second_message(submission) or _next_piece(submission)
+    piece = _next_piece(submission)
+    other = submission.marked_elsewhere or _second_message(submission) or piece
     if other is None:
         return
     message = f"the response names {submission.message_id!r}, the message is reported as {other.id!r}"
     late = unreported_at(submission)
     is_certain = submission.has_own_nonce or (late is not None and other is submission.marked_elsewhere)
-    is_certain = is_certain or _is_mixed_up(submission, other) or _next_piece(submission) is other
+    is_certain = is_certain or _is_mixed_up(submission, other) or other is piece
     proof = in_order(
         (submission.request.event, "this prompt"),
         (response, f"is answered with the id {submission.message_id!r}"),
@@ -81,17 +84,14 @@ def _next_piece(submission: Submission) -> Message | None:
     if view is None or submission.nonce is None:
         return None
     own, text = view.messages.get(("user", submission.message_id or "")), bare(submission.text)
-    told = bare(own.live_text) if own is not None else ""
+    told = own.bare_text if own is not None else ""
     if not told or told == text or not text.startswith(told):
         return None
     if not submission.has_own_nonce and len(text) - len(told) < COINCIDENCE:
         return None
-    later = [
-        m for (kind, _), m in view.messages.items() if kind == "user" and m.live and m.live[0].seq > submission.seq
-    ]
     pieces = []
-    for message in sorted(later, key=lambda message: message.live[0].seq):
-        piece = bare(message.live_text)
+    for message in islice(view.user_messages_after(submission.seq), MOST_PIECES):
+        piece = message.bare_text
         if message is not own and piece and text.startswith(told + piece):
             told += piece
             pieces.append(message)

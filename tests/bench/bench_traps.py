@@ -128,6 +128,29 @@ def one_message_of_all_prompts(traffic: Traffic, count: int) -> None:
 
 
 @trap
+def prompts_told_in_part(traffic: Traffic, count: int) -> None:
+    for number in range(count):
+        traffic.answer(traffic.prompt(f"Question {number}, and what comes of it"), {"messageId": f"u{number}"})
+        content = {"type": "text", "text": f"Question {number}"}
+        traffic.update("user_message_chunk", messageId=f"u{number}", content=content)
+
+
+@trap
+def terminals_that_go_on(traffic: Traffic, count: int) -> None:
+    shown = [{"type": "terminal", "terminalId": f"t{number}"} for number in range(count)]
+    traffic.answer(traffic.prompt("Hello"), {"messageId": "u"})
+    traffic.state("running")
+    for number in range(count):
+        content, title = shown[number : number + 1], f"Serve {number}"
+        traffic.update("tool_call_update", toolCallId=f"c{number}", title=title, status="completed", content=content)
+        traffic.update("terminal_update", terminalId=f"t{number}", command="serve")
+    traffic.cancel()
+    traffic.state("idle", stopReason="cancelled")
+    for number in range(count):
+        traffic.update("terminal_output_chunk", terminalId=f"t{number}", data="aGk=")
+
+
+@trap
 def states_of_its_own(traffic: Traffic, count: int) -> None:
     traffic.answer(traffic.prompt("Hello"), {"messageId": "u"})
     for number in range(count):
