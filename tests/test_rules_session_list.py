@@ -68,6 +68,12 @@ class TestList:
             self.page(story, "a", next=str(number + 1), cursor=str(number))
         assert len(story.fails(self.rule)) == 1
 
+    def test_two_pages_in_turn_under_new_cursors(self) -> None:
+        story = self.page(Story().initialize(), "a", next="1")
+        for number in range(1, 8):
+            self.page(story, "ab"[number % 2], next=str(number + 1), cursor=str(number))
+        assert len(story.fails(self.rule)) == 1
+
     def test_the_client_may_read_twice(self) -> None:
         story = Story().initialize()
         for _ in range(2):

@@ -68,6 +68,11 @@ class TestDenied:
         story = tool(select(self.asked(), "no"), "completed")
         assert (len(story.fails(self.rule)), len(story.warns(self.rule))) == (0, 1)
 
+    def test_a_replay_tells_how_it_ran_before(self) -> None:
+        story = select(self.asked(status="in_progress"), "no").idle("cancelled")
+        resumed = story.resume(replay=True)
+        assert tool(story, "in_progress").idle().reply(resumed).passes(self.rule)
+
     def test_approved(self) -> None:
         assert tool(select(self.asked(), "yes"), "in_progress").silent(self.rule)
 
