@@ -91,6 +91,13 @@ class TestOfAnotherMessage:
         agent(story.user("u1", "Ping?"), "a1", "Pong.").user("x7", text).running().says("a7", "Hi").reply(resumed)
         assert story.idle("end_turn").fails(RUNS) == ["a replay set off work"] * fails
 
+    def test_a_greeting_of_one_resume_in_the_window_of_another(self) -> None:
+        story = lived()
+        first, second = story.resume(replay=True), story.resume(replay=True)
+        agent(story.user("u1", "Ping?"), "a1", "Pong.").idle("end_turn").reply(first).running()
+        agent(story.user("u1", "Ping?"), "a1", "Pong.").running().reply(second).says("a7", "Back?").idle("end_turn")
+        assert (story.fails(RUNS), len(story.warns(RUNS))) == ([], 1)
+
     def test_in_chunks(self) -> None:
         story = replayed(lived()).chunk("user_message", "x7", "Hel").chunk("user_message", "x7", "lo")
         assert story.running().says("a7", "Pong.").idle("end_turn").passes(RUNS)

@@ -128,7 +128,8 @@ def _ran(replay: Replay, work: Work, until: float) -> Verdict:
         yield tell("what was done before was done again at a replay", again[0], *proof, again[1])
     elif new and in_window:
         proof.append((new[0].event, "it has new output"))
-        if before is not None and _all_ended(replay) and not unasked:
+        is_alone = not replay.view.another_replays(replay)  # else it may greet who asked before
+        if before is not None and _all_ended(replay) and not unasked and is_alone:
             yield violation("a replay set off work", *proof)
         else:
             yield warning("work began within a replay: set off by it?", *proof)
