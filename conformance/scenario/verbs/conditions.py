@@ -211,6 +211,14 @@ class _Count:
         return self._left <= 0
 
 
+async def _an_update(
+    stage: Stage, chat: Chat, is_one: Callable[[dict[str, Any]], bool], what: str, given: Given, seconds: float
+) -> Met | Missed:
+    """Waits for an update of the session that `is_one` accepts, or `times` of them, as long as its work lasts."""
+    actor = actor_of(stage, given, chat)
+    return await _of_work(stage, chat, actor, _times(given, chat, actor, is_one), what, given, seconds)
+
+
 def _times(given: Given, chat: Chat, actor: Actor, is_one: Callable[[dict[str, Any]], bool]) -> Callable[[Event], bool]:
     """Whether, by an event, `times` updates of the session that `is_one` accepts have come on the connection."""
     count = _Count(given)
@@ -232,8 +240,8 @@ async def state(stage: Stage, given: Given, seconds: float) -> Met | Missed:
     actor = actor_of(stage, given, chat)
     if "times" not in given and stage.state(actor.conn, chat.id) in given["state"]:
         return Met()
-    wanted = _times(given, chat, actor, lambda body: sight.state_of(body) in given["state"])
-    return await _of_work(stage, chat, actor, wanted, f"the state {' or '.join(given['state'])}", given, seconds)
+    what = f"the state {' or '.join(given['state'])}"
+    return await _an_update(stage, chat, lambda body: sight.state_of(body) in given["state"], what, given, seconds)
 
 
 @condition(
@@ -242,13 +250,10 @@ async def state(stage: Stage, given: Given, seconds: float) -> Met | Missed:
     Name("session"),
 )
 async def begun(stage: Stage, given: Given, seconds: float) -> Met | Missed:
-    chat = stage.chat(given["begun"])
-    actor = actor_of(stage, given, chat)
+    def is_sign(body: dict[str, Any]) -> bool:
+        return sight.state_of(body) is not None or sight.kind_of(body) in sight.OUTPUT
 
-    wanted = _times(
-        given, chat, actor, lambda body: sight.state_of(body) is not None or sight.kind_of(body) in sight.OUTPUT
-    )
-    return await _of_work(stage, chat, actor, wanted, "a sign of work", given, seconds)
+    return await _an_update(stage, stage.chat(given["begun"]), is_sign, "a sign of work", given, seconds)
 
 
 @condition(
@@ -257,10 +262,10 @@ async def begun(stage: Stage, given: Given, seconds: float) -> Met | Missed:
     ListOf(Choice(_KINDS, "kind of update", "_.*"), or_one=True),
 )
 async def update(stage: Stage, given: Given, seconds: float) -> Met | Missed:
-    chat = chat_of(stage, given)
-    actor = actor_of(stage, given, chat)
-    wanted = _times(given, chat, actor, lambda body: sight.kind_of(body) in given["update"])
-    return await _of_work(stage, chat, actor, wanted, f"an update {' or '.join(given['update'])}", given, seconds)
+    what = f"an update {' or '.join(given['update'])}"
+    return await _an_update(
+        stage, chat_of(stage, given), lambda body: sight.kind_of(body) in given["update"], what, given, seconds
+    )
 
 
 @condition(
@@ -269,12 +274,9 @@ async def update(stage: Stage, given: Given, seconds: float) -> Met | Missed:
     ListOf(Choice(_STATUSES, "status", "_.*"), or_one=True),
 )
 async def tool(stage: Stage, given: Given, seconds: float) -> Met | Missed:
-    chat = chat_of(stage, given)
-    actor = actor_of(stage, given, chat)
-
-    wanted = _times(given, chat, actor, lambda body: sight.tool_status(body) in given["tool"])
-    return await _of_work(
-        stage, chat, actor, wanted, f"a tool call that is {' or '.join(given['tool'])}", given, seconds
+    what = f"a tool call that is {' or '.join(given['tool'])}"
+    return await _an_update(
+        stage, chat_of(stage, given), lambda body: sight.tool_status(body) in given["tool"], what, given, seconds
     )
 
 
@@ -284,10 +286,8 @@ async def tool(stage: Stage, given: Given, seconds: float) -> Met | Missed:
     Name("session"),
 )
 async def finished(stage: Stage, given: Given, seconds: float) -> Met | Missed:
-    chat = stage.chat(given["finished"])
-    actor = actor_of(stage, given, chat)
-    wanted = _times(given, chat, actor, sight.is_finish)
-    return await _of_work(stage, chat, actor, wanted, "the end of a tool call or terminal", given, seconds)
+    what = "the end of a tool call or terminal"
+    return await _an_update(stage, stage.chat(given["finished"]), sight.is_finish, what, given, seconds)
 
 
 @condition("message", "The user message that a prompt became is reported, on the connection `by`", Name("request"))
